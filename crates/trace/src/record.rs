@@ -1,0 +1,370 @@
+//! What a trace can say: definitions (each made once, before its first use) and events.
+//!
+//! Sizes are bytes, times are nanoseconds since the recording began (the wall-clock anchor is in the header),
+//! addresses and handles are the driver's own values.
+
+use serde::{Deserialize, Serialize};
+
+/// Number of a thread of the watched process, in order of its first event (from 0).
+pub type ThreadId = u32;
+/// Number of a defined stack; 0 means that no stack was taken.
+pub type StackId = u32;
+/// Number of a defined frame (from 1).
+pub type FrameId = u32;
+/// Number of a loaded library (from 1); 0 means that no library covered the address.
+pub type LibraryId = u32;
+/// Number of a defined call name; 0 means unknown.
+pub type CallId = u16;
+
+/// Where memory lives; the words and their device bytes are fixed by the JSON report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Space {
+    /// Linear and pitched device memory (`cuMemAlloc`, `cuMemAllocPitch`).
+    Device = 1,
+    /// CUDA arrays and mipmapped arrays.
+    Array = 2,
+    /// Stream-ordered memory from a device pool.
+    Async = 3,
+    /// Physical memory handles (`cuMemCreate` on a device); the address of such a block is its handle.
+    Vmm = 4,
+    /// Memory reserved by graph memory nodes.
+    Graph = 5,
+    /// `cuMemAllocManaged`.
+    Managed = 6,
+    /// Page-locked host memory made by the driver, and VMM or pools on the host.
+    Pinned = 7,
+    /// Host memory of the program, registered with the driver.
+    Registered = 8,
+    /// Memory that another process owns.
+    Imported = 9,
+    /// Reserved address ranges; they cost no memory.
+    ReservedVa = 10,
+}
+
+impl Space {
+    /// Every space, in the order in which reports list them.
+    pub const ALL: [Space; 10] = [
+        Space::Device,
+        Space::Array,
+        Space::Async,
+        Space::Vmm,
+        Space::Graph,
+        Space::Managed,
+        Space::Pinned,
+        Space::Registered,
+        Space::Imported,
+        Space::ReservedVa,
+    ];
+
+    /// The space with this wire number.
+    #[must_use]
+    pub fn from_wire(value: u64) -> Option<Space> {
+        Space::ALL.into_iter().find(|space| *space as u64 == value)
+    }
+
+    /// True for the spaces whose sum is "device bytes of the process".
+    #[must_use]
+    pub fn is_device(self) -> bool {
+        matches!(
+            self,
+            Space::Device | Space::Array | Space::Async | Space::Vmm | Space::Graph
+        )
+    }
+
+    /// True for the spaces whose successful calls count as allocations.
+    #[must_use]
+    pub fn is_allocation(self) -> bool {
+        self.is_device() || matches!(self, Space::Managed | Space::Pinned)
+    }
+
+    /// The word used in JSON and in texts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Device => "device",
+            Space::Array => "array",
+            Space::Async => "async",
+            Space::Vmm => "vmm",
+            Space::Graph => "graph",
+            Space::Managed => "managed",
+            Space::Pinned => "pinned",
+            Space::Registered => "registered",
+            Space::Imported => "imported",
+            Space::ReservedVa => "reserved_va",
+        }
+    }
+}
+
+/// How the watched process came to its end, as far as the library saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum EndKind {
+    /// `exit` or a return from `main`.
+    Exit = 1,
+    /// `_exit` or `_Exit`.
+    #[serde(rename = "_exit")]
+    ImmediateExit = 2,
+    /// A signal ended it.
+    Signal = 3,
+    /// `exec` replaced it.
+    Exec = 4,
+}
+
+/// A loaded shared object (or the program itself).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// Its number in this trace.
+    pub id: LibraryId,
+    /// Path as the loader knows it; the program's own path for the program.
+    pub path: String,
+    /// GNU build-id, empty if the file has none.
+    pub build_id: Vec<u8>,
+    /// Lowest mapped address.
+    pub start: u64,
+    /// One past the highest mapped address.
+    pub end: u64,
+    /// What to subtract from an address to get the file's own (ELF) address.
+    pub bias: u64,
+    /// When it was first seen.
+    pub time_ns: u64,
+}
+
+/// One device, as the driver describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The driver's ordinal in this process.
+    pub ordinal: u32,
+    /// 16 bytes, empty if the driver did not say.
+    pub uuid: Vec<u8>,
+    /// Marketing name.
+    pub name: String,
+    /// PCI address, empty if the driver did not say.
+    pub pci_bus_id: String,
+    /// Total memory in bytes.
+    pub total_bytes: u64,
+}
+
+/// Something that happened in a thread at an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in nanoseconds since the recording began.
+    pub time_ns: u64,
+    /// In which thread.
+    pub thread: ThreadId,
+    /// On which device; `None` where there is none or it is not known.
+    pub device: Option<u8>,
+    /// By which call, named as the program made it.
+    pub call: CallId,
+    /// From which stack.
+    pub stack: StackId,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened in an [`Event`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A block came to be (after the real call succeeded).
+    Alloc {
+        /// Where.
+        space: Space,
+        /// Pointer or handle.
+        address: u64,
+        /// Bytes handed out.
+        bytes: u64,
+        /// Bytes asked for.
+        requested: u64,
+        /// Context that owns it; 0 if none.
+        context: u64,
+        /// Stream, or 0.
+        stream: u64,
+        /// Pool, or 0 for the device's current one.
+        pool: u64,
+    },
+    /// A call that would have made a block failed.
+    AllocFailed {
+        /// Where it would have been, if the call says.
+        space: Option<Space>,
+        /// Bytes asked for, if the call says.
+        requested: Option<u64>,
+        /// The driver's code (2 = out of memory).
+        code: u32,
+        /// Free bytes of the device right after the failure, if they could be asked.
+        free: Option<u64>,
+        /// Total bytes of the device, likewise.
+        total: Option<u64>,
+    },
+    /// A block is about to go (before the real call; [`What::Undo`] follows in the same thread if the call fails).
+    ///
+    /// `space` names the family of the call: `Device` for `cuMemFree`, `Async` for `cuMemFreeAsync`, `Pinned` for
+    /// `cuMemFreeHost`, `Registered` for `cuMemHostUnregister`, `ReservedVa` for `cuMemAddressFree`, `Vmm` for
+    /// `cuMemRelease` (one reference).
+    Free {
+        /// Family of the freeing call.
+        space: Space,
+        /// Pointer or handle.
+        address: u64,
+        /// Stream, or 0.
+        stream: u64,
+    },
+    /// The thread's announced `Free`, `Unmap`, `ContextDestroy` or `Reset` of `address` did not happen.
+    Undo {
+        /// The address, handle, context or device number of the announcement.
+        address: u64,
+        /// The driver's code; 0 when the call succeeded without the effect (a context still in use).
+        code: u32,
+    },
+    /// A free of NULL.
+    NullFree,
+    /// A successful call for zero bytes.
+    ZeroSize,
+    /// `cuMemRetainAllocationHandle`: one more reference to a physical handle.
+    Retain {
+        /// The handle.
+        handle: u64,
+    },
+    /// `cuMemMap`.
+    Map {
+        /// Where in the address space.
+        address: u64,
+        /// How much.
+        bytes: u64,
+        /// The handle.
+        handle: u64,
+        /// From which offset of the handle.
+        offset: u64,
+    },
+    /// `cuMemUnmap`, announced like a free.
+    Unmap {
+        /// Start of the range.
+        address: u64,
+        /// Length of the range.
+        bytes: u64,
+    },
+    /// A context came to be (`explicit`: by `cuCtxCreate`; otherwise a device's primary context).
+    ContextCreate {
+        /// The context.
+        context: u64,
+        /// False for a primary context.
+        explicit: bool,
+    },
+    /// A context is about to go, with the memory it owns.
+    ContextDestroy {
+        /// The context.
+        context: u64,
+    },
+    /// The device's primary context is about to be reset, with the memory it owns.
+    Reset,
+    /// A pool's own figures.
+    PoolState {
+        /// The pool.
+        pool: u64,
+        /// Bytes in use.
+        used: u64,
+        /// Most bytes in use.
+        used_high: u64,
+        /// Bytes reserved.
+        reserved: u64,
+        /// Most bytes reserved.
+        reserved_high: u64,
+        /// Release threshold.
+        threshold: u64,
+    },
+    /// The thread ended.
+    ThreadExit {
+        /// Its last name.
+        name: String,
+    },
+    /// The process ends; nothing follows.
+    End {
+        /// In which way.
+        kind: EndKind,
+        /// Exit code, where known.
+        code: Option<u8>,
+        /// Signal, where one ended it.
+        signal: Option<u8>,
+    },
+    /// In a checkpoint: a block that lives.
+    Live(LiveBlock),
+}
+
+/// A living block inside a checkpoint. Its event's time, thread, device, call and stack are those of the allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveBlock {
+    /// Where.
+    pub space: Space,
+    /// Pointer or handle.
+    pub address: u64,
+    /// Bytes handed out.
+    pub bytes: u64,
+    /// Bytes asked for.
+    pub requested: u64,
+    /// Context that owns it; 0 if none.
+    pub context: u64,
+    /// Stream of the allocation, or 0.
+    pub stream: u64,
+    /// Number of the allocation (0 for blocks that are no allocation).
+    pub number: u64,
+    /// References held (physical handles; 1 otherwise).
+    pub references: u32,
+}
+
+/// One entry of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The name of a call, without version or stream suffix.
+    Call {
+        /// Its number.
+        id: CallId,
+        /// Its name.
+        name: String,
+    },
+    /// A library came.
+    Library(Library),
+    /// A library went.
+    LibraryGone {
+        /// Which.
+        id: LibraryId,
+        /// When it was missed first.
+        time_ns: u64,
+    },
+    /// A native frame: a return address, as an offset into the file of a library.
+    Frame {
+        /// Its number.
+        id: FrameId,
+        /// Its library; 0 if the address lay in none (JIT code).
+        library: LibraryId,
+        /// ELF address inside the library, or the raw address if `library` is 0.
+        offset: u64,
+    },
+    /// A stack, innermost frame first.
+    Stack {
+        /// Its number.
+        id: StackId,
+        /// Its frames.
+        frames: Vec<FrameId>,
+    },
+    /// A thread appeared.
+    Thread {
+        /// Its number.
+        id: ThreadId,
+        /// The kernel's thread id.
+        tid: u32,
+        /// Its name at that time.
+        name: String,
+    },
+    /// A device appeared.
+    Device(Device),
+    /// Something the reader should be told, in plain words.
+    Note {
+        /// When.
+        time_ns: u64,
+        /// The words.
+        text: String,
+    },
+    /// Something happened.
+    Event(Event),
+}
