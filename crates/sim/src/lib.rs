@@ -1,0 +1,57 @@
+//! A simulated CUDA driver. Programs load it under the name `libcuda.so.1`.
+//!
+//! It answers as the driver of an H200 does, code by code, where that was measured, and as the
+//! header documents otherwise. It computes nothing: device memory is an address that nobody can
+//! touch, while host memory and managed memory are real and may be read and written.
+//!
+//! # Settings
+//!
+//! All are environment variables, read at the first call. A malformed one is named on stderr in
+//! one line, and its default is used.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `OOMHOOK_SIM` | devices, `COUNTxSIZE`; `,free=SIZE` says how much of each is free because another process holds the rest | `2x16GiB` |
+//! | `OOMHOOK_SIM_CONTEXT` | device memory that each context takes | `0` |
+//! | `OOMHOOK_SIM_DRIVER` | version that the driver reports | `13000` |
+//! | `OOMHOOK_SIM_FAIL` | `SYMBOL#N=CODE,…`: the N-th call of that exported symbol (`*`: every call) answers CODE and does nothing | none |
+//! | `OOMHOOK_SIM_STALL` | `SYMBOL#N=50ms,…`: that call sleeps after its effect and before it returns (`us`, `ms`, `s`) | none |
+//!
+//! Sizes are `B`, `KiB`, `MiB`, `GiB`, `TiB`, `KB`, `MB`, `GB`, `TB`, or plain bytes; fractions are allowed.
+//!
+//! # Rules of the model
+//!
+//! - **Linear and pitched memory** takes the requested bytes (pitch x height), rounded up to 512,
+//!   both for the capacity check and for `cuMemGetInfo`. Nothing else is packed or rounded.
+//! - **Addresses** are reused at once: the one freed last for the same size first, else the
+//!   tightest hole. They are multiples of 512 in a range where nothing is mapped; those of the
+//!   32-bit functions lie below 4 GiB.
+//! - **Pools** grow in steps of 32 MiB. What lies above the release threshold goes back at the next
+//!   synchronisation of a stream, event or context of that device. Idle reserve is not lent to
+//!   other allocations.
+//! - **Physical handles** are multiples of 2 MiB; the memory is free again once no reference
+//!   and no mapping is left.
+//! - **Managed memory** takes no device memory; the host pins at most 512 GiB.
+//! - **A module** takes 2 MiB of device memory. Cubins, fat binaries and PTX are told by their first
+//!   bytes; anything else is no image.
+//! - **A failing call** writes garbage into its out parameters.
+//! - **Exit**: from the `atexit` handler registered by the first `cuInit` on, every call answers 4.
+//!   A forked child of an initialised process gets 3.
+//! - **Handles** are looked up and never followed.
+//!
+//! # Shape
+//!
+//! [`state`] is the driver as plain data with methods and knows nothing of C; [`entry`] holds the
+//! exported functions, one row each, from which the resolver reads too; [`gate`] stands between
+//! them (state of the process, injected failures, lock, panics); [`pointer`] and [`os`] hold
+//! what is unsafe.
+
+mod abi;
+mod codes;
+mod entry;
+mod faults;
+mod gate;
+mod os;
+mod pointer;
+mod settings;
+mod state;

@@ -1,0 +1,265 @@
+//! Linear, pitched, managed and stream-ordered blocks, and how they are freed.
+
+use super::{Driver, Stream, Thread};
+use crate::abi::{DevicePtr, Handle};
+use crate::codes::{Answer, Code, require};
+use crate::os::Mapping;
+
+const ALIGNMENT: u64 = 512;
+
+/// Where a block comes from, and so how it goes back.
+#[derive(Debug)]
+pub(super) enum Origin {
+    Linear,
+    Managed {
+        _memory: Mapping,
+    },
+    /// From a pool; a pool on the host hands out real memory.
+    Pool {
+        pool: Handle,
+        memory: Option<Mapping>,
+    },
+    /// An address without memory, of a stream capture or a graph.
+    Captured {
+        capture: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Block {
+    /// Bytes that were asked for.
+    pub(super) length: u64,
+    /// Bytes that are taken: the length rounded up.
+    pub(super) taken: u64,
+    pub(super) device: usize,
+    pub(super) context: Handle,
+    pub(super) origin: Origin,
+}
+
+/// A pitched block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pitched {
+    pub address: DevicePtr,
+    pub pitch: usize,
+}
+
+fn rounded(bytes: u64) -> Answer<u64> {
+    bytes
+        .checked_next_multiple_of(ALIGNMENT)
+        .ok_or(Code::OUT_OF_MEMORY)
+}
+
+impl Driver {
+    /// `cuMemAlloc`.
+    pub fn alloc(&mut self, thread: Thread, bytes: u64) -> Answer<DevicePtr> {
+        self.alloc_linear(thread, bytes, false)
+    }
+
+    /// `cuMemAlloc` of old, whose addresses have 32 bits.
+    pub fn alloc_narrow(&mut self, thread: Thread, bytes: u32) -> Answer<u32> {
+        let address = self.alloc_linear(thread, bytes.into(), true)?;
+        u32::try_from(address).map_err(|_| Code::OUT_OF_MEMORY)
+    }
+
+    fn alloc_linear(&mut self, thread: Thread, bytes: u64, narrow: bool) -> Answer<DevicePtr> {
+        let context = self.current(thread)?;
+        self.refuse_in_capture(thread)?;
+        require(bytes > 0)?;
+        let device = self.device_of(context);
+        let taken = rounded(bytes)?;
+        self.take(device, taken)?;
+        let space = if narrow {
+            &mut self.narrow
+        } else {
+            &mut self.wide
+        };
+        let Some(address) = space.take(taken, ALIGNMENT) else {
+            self.give(device, taken);
+            return Err(Code::OUT_OF_MEMORY);
+        };
+        let origin = Origin::Linear;
+        self.add_block(address, bytes, device, context, origin);
+        Ok(address)
+    }
+
+    /// `cuMemAllocPitch`.
+    pub fn alloc_pitched(
+        &mut self,
+        thread: Thread,
+        width: u64,
+        height: u64,
+        element: u32,
+        narrow: bool,
+    ) -> Answer<Pitched> {
+        self.current(thread)?;
+        require(matches!(element, 4 | 8 | 16) && width > 0 && height > 0)?;
+        let pitch = rounded(width)?;
+        let bytes = pitch.checked_mul(height).ok_or(Code::OUT_OF_MEMORY)?;
+        let address = self.alloc_linear(thread, bytes, narrow)?;
+        let pitch = pitch as usize;
+        Ok(Pitched { address, pitch })
+    }
+
+    /// `cuMemAllocManaged`: real memory, and none of the device's.
+    pub fn alloc_managed(&mut self, thread: Thread, bytes: u64, flags: u32) -> Answer<DevicePtr> {
+        let context = self.current(thread)?;
+        self.refuse_in_capture(thread)?;
+        require(bytes > 0 && matches!(flags & 7, 1 | 2))?;
+        let memory = Mapping::new(bytes as usize).ok_or(Code::OUT_OF_MEMORY)?;
+        let address = memory.address() as u64;
+        let origin = Origin::Managed { _memory: memory };
+        self.add_block(address, bytes, self.device_of(context), context, origin);
+        Ok(address)
+    }
+
+    fn add_block(
+        &mut self,
+        address: DevicePtr,
+        length: u64,
+        device: usize,
+        context: Handle,
+        origin: Origin,
+    ) {
+        let taken = length.next_multiple_of(ALIGNMENT);
+        let block = Block {
+            length,
+            taken,
+            device,
+            context,
+            origin,
+        };
+        self.blocks.insert(address, block);
+    }
+
+    /// `cuMemAllocAsync` and `cuMemAllocFromPoolAsync`; without a pool, the device's present one.
+    pub fn alloc_async(
+        &mut self,
+        thread: Thread,
+        bytes: u64,
+        pool: Option<Handle>,
+        stream: Stream,
+    ) -> Answer<DevicePtr> {
+        let work = self.work(thread, stream)?;
+        require(bytes > 0)?;
+        let device = self.device_of(work.context);
+        let taken = rounded(bytes)?;
+        let pool = pool.unwrap_or(self.devices[device].pool);
+        let home = self.pool_home(pool)?;
+        let (address, origin) = if let Some(capture) = work.capture {
+            let address = self.wide.take(taken, ALIGNMENT);
+            (
+                address.ok_or(Code::OUT_OF_MEMORY)?,
+                Origin::Captured { capture },
+            )
+        } else {
+            self.pool_block(pool, home, taken)?
+        };
+        self.add_block(address, bytes, home.unwrap_or(device), work.context, origin);
+        if let Some(capture) = work.capture {
+            self.note_captured(capture, address);
+        }
+        Ok(address)
+    }
+
+    /// Takes memory of a pool, and an address: a real one if the pool is on the host.
+    fn pool_block(
+        &mut self,
+        pool: Handle,
+        home: Option<usize>,
+        taken: u64,
+    ) -> Answer<(DevicePtr, Origin)> {
+        let (address, memory) = if home.is_some() {
+            let address = self.wide.take(taken, ALIGNMENT);
+            (address.ok_or(Code::OUT_OF_MEMORY)?, None)
+        } else {
+            let memory = Mapping::new(taken as usize).ok_or(Code::OUT_OF_MEMORY)?;
+            (memory.address() as u64, Some(memory))
+        };
+        if let Err(code) = self.grow_pool(pool, taken) {
+            if memory.is_none() {
+                self.give_address(address, taken);
+            }
+            return Err(code);
+        }
+        Ok((address, Origin::Pool { pool, memory }))
+    }
+
+    /// `cuMemFree`: any block by its first byte, from any thread.
+    pub fn free(&mut self, thread: Thread, address: DevicePtr) -> Answer<()> {
+        if address == 0 {
+            return Ok(());
+        }
+        self.refuse_in_capture(thread)?;
+        self.drop_block(address)
+    }
+
+    /// `cuMemFreeAsync`: the same in the order of a stream.
+    pub fn free_async(&mut self, thread: Thread, address: DevicePtr, stream: Stream) -> Answer<()> {
+        let work = self.work(thread, stream)?;
+        let block = self.blocks.get(&address).ok_or(Code::INVALID_VALUE)?;
+        if let Some(capture) = work.capture {
+            // What a capture frees, it must have allocated; its address stays the graph's.
+            require(matches!(block.origin, Origin::Captured { capture: own } if own == capture))?;
+            self.blocks.remove(&address);
+            return Ok(());
+        }
+        self.drop_block(address)
+    }
+
+    pub(super) fn drop_block(&mut self, address: DevicePtr) -> Answer<()> {
+        let block = self.blocks.remove(&address).ok_or(Code::INVALID_VALUE)?;
+        match block.origin {
+            Origin::Linear => {
+                self.give(block.device, block.taken);
+                self.give_address(address, block.taken);
+            }
+            // Its memory goes with it.
+            Origin::Managed { .. } => {}
+            Origin::Pool { pool, memory } => {
+                if memory.is_none() {
+                    self.give_address(address, block.taken);
+                }
+                self.shrink_pool(pool, block.taken);
+            }
+            // The address stays the graph's until the graph goes.
+            Origin::Captured { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn give_address(&mut self, address: DevicePtr, taken: u64) {
+        if address <= u32::MAX.into() {
+            self.narrow.give(address, taken);
+        } else {
+            self.wide.give(address, taken);
+        }
+    }
+
+    /// Frees what a context owns: not what came from pools.
+    pub(super) fn free_blocks_of(&mut self, context: Handle) {
+        let owned = |block: &Block| {
+            let kind = matches!(block.origin, Origin::Linear | Origin::Managed { .. });
+            kind && block.context == context
+        };
+        let gone: Vec<DevicePtr> = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| owned(b))
+            .map(|(&a, _)| a)
+            .collect();
+        for address in gone {
+            let freed = self.drop_block(address);
+            debug_assert!(freed.is_ok());
+        }
+    }
+
+    /// The block that an address lies in.
+    pub(super) fn block_around(&self, address: DevicePtr) -> Option<(DevicePtr, &Block)> {
+        let (&start, block) = self.blocks.range(..=address).next_back()?;
+        (address - start < block.length).then_some((start, block))
+    }
+}
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;
