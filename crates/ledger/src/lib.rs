@@ -1,1 +1,48 @@
-//! Placeholder.
+//! Replays the events of a process into the truth about its GPU memory: what lives, what the peak was made of, what
+//! leaked, what ran out.
+//!
+//! It runs in the watched process (fed by the writer, so that a report is ready at any instant) and in the command.
+//! Each event costs constant work, except the rare ones that touch many blocks by nature (a reset, a destroyed
+//! context, a failing free, a failing allocation).
+//!
+//! | module | duty |
+//! |---|---|
+//! | [`ledger`] | takes records, keeps the books, answers |
+//! | [`amount`] | sums of bytes and blocks |
+//! | [`blocks`] | the living blocks and how to find one by its address |
+//! | [`rows`] | blocks summed by origin, now and at the peak |
+//! | [`devices`] | live bytes and peaks, by device and space |
+//! | [`announcements`] | frees and releases that may still be taken back |
+//! | [`frees`] | frees, their undoing, and what was wrong with the failing ones |
+//! | [`history`] | blocks freed lately |
+//! | [`vmm`] | references and mappings of physical memory |
+//! | [`contexts`] | contexts, and the memory that goes with them |
+//! | [`oom`] | failed allocations |
+//! | [`anomalies`] | what was wrong with frees and registrations |
+//! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
+//! | [`checkpoint`] | the whole state, to go on from it elsewhere |
+//! | [`replay`] | a trace file to a ledger |
+#![forbid(unsafe_code)]
+
+pub mod amount;
+pub mod announcements;
+pub mod anomalies;
+pub mod blocks;
+pub mod checkpoint;
+pub mod contexts;
+pub mod definitions;
+pub mod devices;
+pub mod frees;
+mod hash;
+pub mod history;
+mod index;
+pub mod ledger;
+pub mod oom;
+pub mod replay;
+pub mod rows;
+pub mod vmm;
+
+pub use amount::{Amount, SpaceUse};
+pub use ledger::{End, Ledger, ThreadUse, Totals};
+pub use replay::{Replay, replay};
+pub use rows::{Row, RowId, RowKey};

@@ -1,0 +1,222 @@
+//! Contexts, and the memory that goes with them.
+//!
+//! A reset or a destroyed context takes linear, array, managed, pinned and opened foreign memory with it.
+//! Stream-ordered and physical memory outlives both, as the driver has it; so does a registration of host memory.
+
+use crate::amount::Amount;
+use crate::announcements::Effect;
+use crate::blocks::{Block, Slot};
+use crate::hash::Map;
+use crate::history::Cause;
+use crate::ledger::Ledger;
+use oomhook_trace::{Event, Space};
+use serde::{Deserialize, Serialize};
+
+/// One context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// The driver's value.
+    pub handle: u64,
+    /// Its device, if known.
+    pub device: Option<u8>,
+    /// Made by `cuCtxCreate`; otherwise a primary context, or one whose making was not seen.
+    pub explicit: bool,
+    /// When it was seen first.
+    pub time_ns: u64,
+    /// When it was destroyed.
+    pub destroyed_ns: Option<u64>,
+}
+
+/// All contexts. Number 0 stands for none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Contexts {
+    contexts: Vec<Context>,
+    #[serde(skip)]
+    numbers: Map<u64, u32>,
+}
+
+impl Contexts {
+    /// The number of the living context with this handle; made at its first mention.
+    pub(crate) fn intern(&mut self, handle: u64, event: &Event) -> u32 {
+        if handle == 0 {
+            return 0;
+        }
+        if let Some(number) = self.numbers.get(&handle) {
+            return *number;
+        }
+        self.add(handle, false, event)
+    }
+
+    fn add(&mut self, handle: u64, explicit: bool, event: &Event) -> u32 {
+        self.contexts.push(Context {
+            handle,
+            device: event.device,
+            explicit,
+            time_ns: event.time_ns,
+            destroyed_ns: None,
+        });
+        let number = self.contexts.len() as u32;
+        self.numbers.insert(handle, number);
+        number
+    }
+
+    /// A context was made. One that was met before (in its own making) keeps its number.
+    pub(crate) fn create(&mut self, handle: u64, explicit: bool, event: &Event) {
+        match self.numbers.get(&handle) {
+            Some(number) => self.contexts[*number as usize - 1].explicit = explicit,
+            None if handle != 0 => {
+                self.add(handle, explicit, event);
+            }
+            None => {}
+        }
+    }
+
+    fn destroy(&mut self, handle: u64, time_ns: u64) -> Option<u32> {
+        let number = self.numbers.remove(&handle)?;
+        self.contexts[number as usize - 1].destroyed_ns = Some(time_ns);
+        Some(number)
+    }
+
+    fn undo_destroy(&mut self, number: u32) {
+        if let Some(context) = self.contexts.get_mut((number as usize).wrapping_sub(1)) {
+            context.destroyed_ns = None;
+            self.numbers.insert(context.handle, number);
+        }
+    }
+
+    /// The context with this number.
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<&Context> {
+        self.contexts.get((number as usize).wrapping_sub(1))
+    }
+
+    /// Every context ever seen, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.contexts.iter()
+    }
+
+    pub(crate) fn reindex(&mut self) {
+        let numbered = self.contexts.iter().zip(1..);
+        self.numbers = numbered
+            .filter(|(context, _)| context.destroyed_ns.is_none())
+            .map(|(context, number)| (context.handle, number))
+            .collect();
+    }
+}
+
+/// What went with resets or destroyed contexts, by space.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleasedSpaces([Amount; Space::ALL.len()]);
+
+impl ReleasedSpaces {
+    /// What went of one space.
+    #[must_use]
+    pub fn get(&self, space: Space) -> Amount {
+        self.0[space as usize - 1]
+    }
+
+    fn get_mut(&mut self, space: Space) -> &mut Amount {
+        &mut self.0[space as usize - 1]
+    }
+}
+
+/// What went without being freed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// With the reset of a device.
+    pub by_reset: ReleasedSpaces,
+    /// With a destroyed context.
+    pub by_context_destroy: ReleasedSpaces,
+}
+
+impl Released {
+    fn of(&mut self, cause: Cause) -> &mut ReleasedSpaces {
+        match cause {
+            Cause::Reset => &mut self.by_reset,
+            Cause::Freed | Cause::ContextDestroyed => &mut self.by_context_destroy,
+        }
+    }
+}
+
+fn goes_with_its_context(space: Space) -> bool {
+    matches!(
+        space,
+        Space::Device | Space::Array | Space::Managed | Space::Pinned | Space::Imported
+    )
+}
+
+impl Ledger {
+    /// The device's primary context is about to be reset.
+    pub(crate) fn reset(&mut self, event: &Event) {
+        let explicit = |number| {
+            self.contexts
+                .get(number)
+                .is_some_and(|context| context.explicit)
+        };
+        let goes = |block: &Block| {
+            let device = self.rows.get(block.row).and_then(|row| row.key.device);
+            device == event.device && !explicit(block.context)
+        };
+        let slots = self.taken_along(goes);
+        let address = event.device.map_or(0, u64::from);
+        self.release_all(event, address, slots, Cause::Reset, None);
+    }
+
+    /// A context is about to go.
+    pub(crate) fn destroy_context(&mut self, event: &Event, handle: u64) {
+        let number = self.contexts.destroy(handle, event.time_ns);
+        let slots = match number {
+            Some(number) => self.taken_along(|block| block.context == number),
+            None => Vec::new(),
+        };
+        self.release_all(event, handle, slots, Cause::ContextDestroyed, number);
+    }
+
+    fn taken_along(&self, goes: impl Fn(&Block) -> bool) -> Vec<Slot> {
+        let live = self.blocks.live();
+        live.filter(|(_, block)| goes_with_its_context(block.space) && goes(block))
+            // Physical memory on the host is pinned memory, but no context's.
+            .filter(|(slot, block)| block.space != Space::Pinned || !self.physical.knows(*slot))
+            .map(|(slot, _)| slot)
+            .collect()
+    }
+
+    fn release_all(
+        &mut self,
+        event: &Event,
+        address: u64,
+        slots: Vec<Slot>,
+        cause: Cause,
+        context: Option<u32>,
+    ) {
+        for slot in &slots {
+            if let Some(block) = self.blocks.get(*slot).copied() {
+                self.blocks.hide(*slot);
+                self.remember(event.into(), &block, cause);
+                *self.released.of(cause).get_mut(block.space) += block.amount();
+                self.end(*slot);
+            }
+        }
+        self.announce(event, address, Effect::Released { slots, context });
+    }
+
+    /// The context stayed, or the reset failed.
+    pub(crate) fn undo_release(&mut self, event: &Event, slots: &[Slot], context: Option<u32>) {
+        let cause = match context {
+            Some(_) => Cause::ContextDestroyed,
+            None => Cause::Reset,
+        };
+        if let Some(number) = context {
+            self.contexts.undo_destroy(number);
+        }
+        for slot in slots {
+            if let Some(block) = self.blocks.get(*slot).copied() {
+                *self.released.of(cause).get_mut(block.space) -= block.amount();
+                self.history
+                    .forget(crate::blocks::Class::of(block.space), block.address);
+                self.blocks.show(*slot);
+                self.revive(event, *slot);
+            }
+        }
+    }
+}

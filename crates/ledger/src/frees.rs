@@ -1,0 +1,369 @@
+//! Frees, their undoing, and what was wrong with the failing ones.
+//!
+//! A free is announced before the real call, so the books are closed first and reopened if the call failed.
+
+use crate::announcements::{Announcement, Effect, Origin};
+use crate::anomalies::{Anomaly, Kind, Subject};
+use crate::blocks::{Block, Class, Slot, State};
+use crate::history::{Cause, Ended};
+use crate::ledger::Ledger;
+use oomhook_trace::{Event, Space};
+
+/// Interior addresses are looked for by scanning all blocks; so many blocks are looked at in all, then no more.
+const SCAN_BUDGET: u64 = 200_000_000;
+
+impl Ledger {
+    /// A block is about to go.
+    pub(crate) fn free(&mut self, event: &Event, family: Space, address: u64) {
+        let effect = match self.find_freed(family, address) {
+            Some(slot) => self.free_known(event, family, slot),
+            None => {
+                let counted = family.is_allocation();
+                if counted {
+                    self.totals.frees += 1;
+                    self.totals.untracked_frees += 1;
+                    self.thread_mut(event.thread).frees += 1;
+                }
+                Effect::FreeUnknown { family, counted }
+            }
+        };
+        self.announce(event, address, effect);
+    }
+
+    pub(crate) fn announce(&mut self, event: &Event, address: u64, effect: Effect) {
+        let last = self.announcements.announce(event.into(), address, effect);
+        if let Some(last) = last {
+            self.finalise(&last);
+        }
+    }
+
+    /// The announced end has happened for good.
+    pub(crate) fn finalise(&mut self, announcement: &Announcement) {
+        for slot in announcement.effect.limbo() {
+            self.physical.forget(*slot);
+            self.blocks.release(*slot);
+        }
+    }
+
+    /// The block that a free of this family means.
+    fn find_freed(&self, family: Space, address: u64) -> Option<Slot> {
+        let found = self.blocks.find(Class::of(family), address);
+        if family == Space::Vmm {
+            // Physical memory on the host is pinned memory with a handle.
+            return found.or_else(|| self.find_host_handle(address));
+        }
+        found
+    }
+
+    pub(crate) fn find_host_handle(&self, handle: u64) -> Option<Slot> {
+        self.blocks
+            .find(Class::Pointer, handle)
+            .filter(|slot| self.blocks.get(*slot).map(|block| block.space) == Some(Space::Pinned))
+    }
+
+    fn free_known(&mut self, event: &Event, family: Space, slot: Slot) -> Effect {
+        let counts_references = family == Space::Vmm || self.physical.knows(slot);
+        let mut mappings = 0;
+        if counts_references {
+            let hold = self.physical.change(slot, |hold| {
+                hold.references = hold.references.saturating_sub(1);
+            });
+            if hold.references > 0 {
+                return Effect::Dereferenced { slot };
+            }
+            mappings = hold.mappings;
+        }
+        let Some(block) = self.blocks.get(slot).copied() else {
+            return Effect::Dereferenced { slot };
+        };
+        self.blocks.hide(slot);
+        self.remember(event.into(), &block, Cause::Freed);
+        self.count_free(event, &block);
+        let crossed = is_crossed(family, block.space);
+        if crossed {
+            let subject = Some(subject(&block));
+            let by = event.into();
+            self.anomalies
+                .add(anomaly(Kind::CrossApiFree, by, block.address, 0, subject));
+        }
+        let ended = mappings == 0;
+        if ended {
+            self.end(slot);
+        }
+        Effect::Freed {
+            slot,
+            ended,
+            crossed,
+        }
+    }
+
+    fn count_free(&mut self, event: &Event, block: &Block) {
+        let device = self.rows.get(block.row).and_then(|row| row.key.device);
+        let usage = self.devices.get_mut(device).spaces.get_mut(block.space);
+        usage.frees += 1;
+        self.devices.everywhere_mut().get_mut(block.space).frees += 1;
+        if block.space.is_allocation() {
+            self.totals.frees += 1;
+            self.thread_mut(event.thread).frees += 1;
+        }
+    }
+
+    fn uncount_free(&mut self, origin: Origin, block: &Block) {
+        if block.space.is_allocation() {
+            self.totals.frees = self.totals.frees.saturating_sub(1);
+            let thread = self.thread_mut(origin.thread);
+            thread.frees = thread.frees.saturating_sub(1);
+        }
+    }
+
+    fn uncount_space_free(&mut self, block: &Block) {
+        let device = self.rows.get(block.row).and_then(|row| row.key.device);
+        let usage = self.devices.get_mut(device).spaces.get_mut(block.space);
+        usage.frees = usage.frees.saturating_sub(1);
+        let usage = self.devices.everywhere_mut().get_mut(block.space);
+        usage.frees = usage.frees.saturating_sub(1);
+    }
+
+    pub(crate) fn remember(&mut self, by: Origin, block: &Block, cause: Cause) {
+        self.history.remember(Ended {
+            address: block.address,
+            bytes: block.bytes,
+            number: block.number,
+            by,
+            row: block.row,
+            class: Class::of(block.space),
+            cause,
+        });
+    }
+
+    /// The thread's announcement did not come true.
+    pub(crate) fn undo(&mut self, event: &Event, address: u64, code: u32) {
+        let Some(announcement) = self.announcements.take(event.thread, address) else {
+            return;
+        };
+        let origin = announcement.origin;
+        match announcement.effect {
+            Effect::FreeUnknown { family, counted } => {
+                if counted {
+                    self.totals.frees = self.totals.frees.saturating_sub(1);
+                    self.totals.untracked_frees = self.totals.untracked_frees.saturating_sub(1);
+                    let thread = self.thread_mut(event.thread);
+                    thread.frees = thread.frees.saturating_sub(1);
+                }
+                if code != 0 {
+                    self.explain(origin, family, address, code);
+                }
+            }
+            Effect::Dereferenced { slot } => {
+                self.physical.change(slot, |hold| hold.references += 1);
+                self.note_failed_free(origin, slot, code);
+            }
+            Effect::Freed { .. } => self.undo_free(event, &announcement, code),
+            Effect::Unmapped { mappings, ended } => {
+                for (at, mapping) in mappings {
+                    self.physical.map(at, mapping);
+                    self.physical
+                        .change(mapping.slot, |hold| hold.mappings += 1);
+                }
+                for slot in ended {
+                    self.revive(event, slot);
+                }
+            }
+            Effect::Released { slots, context } => self.undo_release(event, &slots, context),
+        }
+    }
+
+    fn undo_free(&mut self, event: &Event, announcement: &Announcement, code: u32) {
+        let Effect::Freed {
+            slot,
+            ended,
+            crossed,
+        } = announcement.effect
+        else {
+            return;
+        };
+        let Some(block) = self.blocks.get(slot).copied() else {
+            return;
+        };
+        let origin = announcement.origin;
+        self.uncount_free(origin, &block);
+        if crossed {
+            self.anomalies.take_back(Kind::CrossApiFree, block.address);
+        }
+        let class = Class::of(block.space);
+        let rival = self.announcements.rival(block.address, announcement.serial);
+        if let Some(rival) = rival {
+            // Two threads freed the block at once, and it was the other's call that did it.
+            rival.effect = Effect::Freed {
+                slot,
+                ended,
+                crossed: false,
+            };
+            let by = rival.origin;
+            self.totals.untracked_frees = self.totals.untracked_frees.saturating_sub(1);
+            self.remember(by, &block, Cause::Freed);
+            self.blame_double_free(origin, &block, code);
+            return;
+        }
+        self.uncount_space_free(&block);
+        if self.blocks.find(class, block.address).is_some() {
+            // The address was given out again, so the block had ended before.
+            if ended {
+                self.physical.forget(slot);
+                self.blocks.release(slot);
+            }
+            self.blame_double_free(origin, &block, code);
+            return;
+        }
+        if self.physical.knows(slot) {
+            self.physical.change(slot, |hold| hold.references += 1);
+        }
+        self.history.forget(class, block.address);
+        self.blocks.show(slot);
+        if ended {
+            self.revive(event, slot);
+        }
+        self.note_failed_free(origin, slot, code);
+    }
+
+    fn blame_double_free(&mut self, by: Origin, block: &Block, code: u32) {
+        if code == 0 {
+            return;
+        }
+        self.totals.failed_frees += 1;
+        let class = Class::of(block.space);
+        let ended = self.history.find(class, block.address).copied();
+        self.anomalies.add(Anomaly {
+            ended,
+            ..anomaly(
+                Kind::DoubleFree,
+                by,
+                block.address,
+                code,
+                Some(subject(block)),
+            )
+        });
+    }
+
+    fn note_failed_free(&mut self, by: Origin, slot: Slot, code: u32) {
+        let Some(block) = self.blocks.get(slot).filter(|_| code != 0) else {
+            return;
+        };
+        let subject = Some(subject(block));
+        self.totals.failed_frees += 1;
+        self.anomalies
+            .add(anomaly(Kind::FailedFree, by, block.address, code, subject));
+    }
+
+    /// A free of an address where nothing lived has failed: what was it?
+    fn explain(&mut self, by: Origin, family: Space, address: u64, code: u32) {
+        if let Some(slot) = self.find_freed(family, address) {
+            // It lives again: another thread's free of it failed as well.
+            self.note_failed_free(by, slot, code);
+            return;
+        }
+        self.totals.failed_frees += 1;
+        let class = Class::of(family);
+        let ended = self.history.find(class, address).copied();
+        let (kind, block) = match ended {
+            Some(ended) => {
+                let kind = match ended.cause {
+                    Cause::Freed => Kind::DoubleFree,
+                    Cause::Reset | Cause::ContextDestroyed => Kind::FreeAfterReset,
+                };
+                let block = Subject {
+                    address: ended.address,
+                    bytes: ended.bytes,
+                    number: ended.number,
+                    row: ended.row,
+                };
+                (kind, Some(block))
+            }
+            None => match self.find_around(class, address) {
+                Some(block) => (Kind::InteriorFree, Some(block)),
+                None => (Kind::UnknownFree, None),
+            },
+        };
+        self.anomalies.add(Anomaly {
+            ended,
+            ..anomaly(kind, by, address, code, block)
+        });
+    }
+
+    fn find_around(&mut self, class: Class, address: u64) -> Option<Subject> {
+        if !class.has_interior() || self.scanned > SCAN_BUDGET {
+            return None;
+        }
+        self.scanned += self.blocks.scan_cost();
+        let mut live = self.blocks.live();
+        live.find(|(_, block)| Class::of(block.space) == class && block.contains_inside(address))
+            .map(|(_, block)| subject(block))
+    }
+
+    /// A host range could not be registered because it is already; the event names no address, so the first
+    /// registration is looked for by its size.
+    pub(crate) fn failed_register(&mut self, event: &Event, requested: Option<u64>, code: u32) {
+        let mut first = None;
+        if self.scanned <= SCAN_BUDGET {
+            self.scanned += self.blocks.scan_cost();
+            let registered = self.blocks.live().map(|(_, block)| block);
+            first = registered
+                .filter(|block| block.space == Space::Registered)
+                .filter(|block| requested.is_none_or(|bytes| bytes == block.requested))
+                .max_by_key(|block| block.time_ns)
+                .map(subject);
+        }
+        let address = first.map_or(0, |block| block.address);
+        self.anomalies.add(anomaly(
+            Kind::FailedRegister,
+            event.into(),
+            address,
+            code,
+            first,
+        ));
+    }
+
+    /// A block ends: it counts no more, and waits in limbo until that is final.
+    pub(crate) fn end(&mut self, slot: Slot) {
+        if let Some(block) = self.blocks.get(slot).copied() {
+            self.discharge(&block);
+            self.blocks.set_state(slot, State::Limbo);
+        }
+    }
+
+    /// A block did not end after all.
+    pub(crate) fn revive(&mut self, event: &Event, slot: Slot) {
+        if let Some(block) = self.blocks.get(slot).copied() {
+            self.charge(&block, event.time_ns);
+            self.unend(&block);
+            self.blocks.set_state(slot, State::Live);
+        }
+    }
+}
+
+fn is_crossed(family: Space, space: Space) -> bool {
+    matches!(
+        (family, space),
+        (Space::Device, Space::Async) | (Space::Async, Space::Device)
+    )
+}
+
+fn subject(block: &Block) -> Subject {
+    Subject {
+        address: block.address,
+        bytes: block.bytes,
+        number: block.number,
+        row: block.row,
+    }
+}
+
+fn anomaly(kind: Kind, by: Origin, address: u64, code: u32, block: Option<Subject>) -> Anomaly {
+    Anomaly {
+        kind,
+        by,
+        address,
+        code,
+        block,
+        ended: None,
+    }
+}

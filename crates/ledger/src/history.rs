@@ -1,0 +1,105 @@
+//! Blocks that ended lately, so that a failing free of an old address can be explained. Bounded.
+
+use crate::announcements::Origin;
+use crate::blocks::Class;
+use crate::hash;
+use crate::index::Index;
+use crate::rows::RowId;
+use serde::{Deserialize, Serialize};
+
+/// How many ended blocks are remembered.
+pub const REMEMBERED: usize = 65_536;
+
+/// Why a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The program freed it.
+    Freed,
+    /// Its device was reset.
+    Reset,
+    /// Its context was destroyed.
+    ContextDestroyed,
+}
+
+/// A block that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Pointer or handle.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Number of its allocation.
+    pub number: u64,
+    /// The call that ended it.
+    pub by: Origin,
+    /// Where it came from.
+    pub row: RowId,
+    /// Kind of address.
+    pub class: Class,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// The blocks that ended lately.
+#[derive(Default)]
+pub struct History {
+    ring: Vec<Ended>,
+    next: usize,
+    index: Index,
+}
+
+impl History {
+    fn hash(ended: &Ended) -> u32 {
+        hash::of_address(ended.class as u8, ended.address)
+    }
+
+    fn position(&self, class: Class, address: u64) -> Option<u32> {
+        self.index
+            .find(hash::of_address(class as u8, address), |at| {
+                let ended = &self.ring[at as usize];
+                ended.address == address && ended.class == class
+            })
+    }
+
+    /// Remembers a block; a newer end at the same address hides the older one.
+    pub fn remember(&mut self, ended: Ended) {
+        self.forget(ended.class, ended.address);
+        let at = self.next;
+        self.next = (at + 1) % REMEMBERED;
+        if at == self.ring.len() {
+            self.ring.push(ended);
+        } else {
+            // Does nothing if a newer end hides this one.
+            self.index.remove(Self::hash(&self.ring[at]), at as u32);
+            self.ring[at] = ended;
+        }
+        self.index.insert(Self::hash(&ended), at as u32);
+    }
+
+    /// The latest end at this address.
+    #[must_use]
+    pub fn find(&self, class: Class, address: u64) -> Option<&Ended> {
+        self.position(class, address)
+            .map(|at| &self.ring[at as usize])
+    }
+
+    /// The block did not end.
+    pub fn forget(&mut self, class: Class, address: u64) {
+        if let Some(at) = self.position(class, address) {
+            self.index
+                .remove(hash::of_address(class as u8, address), at);
+        }
+    }
+
+    /// Every remembered end that can be found, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Ended> {
+        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
+        let numbered = (newer.len()..)
+            .zip(older)
+            .chain((0..).zip(newer))
+            .map(|(at, ended)| (at as u32, ended));
+        numbered
+            .filter(|(at, ended)| self.position(ended.class, ended.address) == Some(*at))
+            .map(|(_, ended)| ended)
+    }
+}

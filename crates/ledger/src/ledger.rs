@@ -1,0 +1,573 @@
+//! Takes records, keeps the books, answers.
+
+use crate::amount::Amount;
+use crate::announcements::{Announcements, Effect};
+use crate::anomalies::Anomalies;
+use crate::blocks::{Block, Blocks, Class, Slot, State};
+use crate::contexts::{Contexts, Released};
+use crate::definitions::Definitions;
+use crate::devices::{DeviceUse, Devices};
+use crate::hash::Map;
+use crate::history::History;
+use crate::oom::{self, Failure, OutOfMemory};
+use crate::rows::{Row, RowId, RowKey, Rows};
+use crate::vmm::{Mapping, Physical};
+use oomhook_trace::record::{EndKind, LiveBlock};
+use oomhook_trace::{Event, Record, Space, ThreadId, What};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The driver's code for "already registered".
+const ALREADY_REGISTERED: u32 = 712;
+/// Notes kept.
+const MOST_NOTES: usize = 256;
+
+/// Counts over the whole process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Successful calls that made a block of memory.
+    pub allocs: u64,
+    /// Successful frees of such blocks.
+    pub frees: u64,
+    /// Failed calls that would have made a block.
+    pub failed_allocs: u64,
+    /// Frees that failed.
+    pub failed_frees: u64,
+    /// Frees of NULL.
+    pub null_frees: u64,
+    /// Successful calls for zero bytes.
+    pub zero_size: u64,
+    /// Device bytes that ever came.
+    pub cumulative_bytes: u64,
+    /// Successful frees of blocks whose allocation was not seen (these count as frees, too).
+    pub untracked_frees: u64,
+    /// Blocks that ended unseen: their address was given out again.
+    pub replaced: u64,
+    /// Every event.
+    pub events: u64,
+}
+
+/// A thread's calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// Allocations it made.
+    pub allocs: u64,
+    /// Frees it made, of whomever's blocks.
+    pub frees: u64,
+}
+
+/// A pool's figures, as last seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolUse {
+    /// The pool.
+    pub pool: u64,
+    /// Its device.
+    pub device: Option<u8>,
+    /// Bytes in use.
+    pub used: u64,
+    /// Most bytes in use.
+    pub used_high: u64,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Most bytes reserved.
+    pub reserved_high: u64,
+    /// Release threshold.
+    pub threshold: u64,
+}
+
+/// How the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// In which way.
+    pub kind: EndKind,
+    /// Exit code, where known.
+    pub code: Option<u8>,
+    /// Signal, where one ended it.
+    pub signal: Option<u8>,
+}
+
+/// The books of one process.
+#[derive(Default)]
+pub struct Ledger {
+    pub(crate) definitions: Definitions,
+    pub(crate) blocks: Blocks,
+    pub(crate) rows: Rows,
+    pub(crate) devices: Devices,
+    pub(crate) physical: Physical,
+    pub(crate) announcements: Announcements,
+    pub(crate) history: History,
+    pub(crate) contexts: Contexts,
+    pub(crate) released: Released,
+    pub(crate) oom: OutOfMemory,
+    pub(crate) anomalies: Anomalies,
+    pub(crate) threads: Map<ThreadId, ThreadUse>,
+    pub(crate) pools: BTreeMap<u64, PoolUse>,
+    pub(crate) totals: Totals,
+    pub(crate) notes: Vec<String>,
+    pub(crate) end: Option<End>,
+    pub(crate) last_ns: u64,
+    // What scans of all blocks have cost so far.
+    pub(crate) scanned: u64,
+}
+
+impl Ledger {
+    /// Takes in a record. Records must come in the order of the trace.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Event(event) => self.apply_event(event),
+            Record::Note { text, .. } => self.note(text),
+            definition => {
+                self.definitions.define(definition);
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if self.notes.len() < MOST_NOTES && !self.notes.iter().any(|known| known == text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
+    fn apply_event(&mut self, event: &Event) {
+        self.totals.events += 1;
+        self.last_ns = self.last_ns.max(event.time_ns);
+        match event.what {
+            What::Alloc { .. } => self.alloc(event),
+            What::AllocFailed { .. } => self.alloc_failed(event),
+            What::Free { space, address, .. } => self.free(event, space, address),
+            What::Undo { address, code } => self.undo(event, address, code),
+            What::NullFree => self.totals.null_frees += 1,
+            What::ZeroSize => self.totals.zero_size += 1,
+            What::Retain { handle } => {
+                if let Some(slot) = self.find_handle(handle) {
+                    self.physical.change(slot, |hold| hold.references += 1);
+                }
+            }
+            What::Map {
+                address,
+                bytes,
+                handle,
+                ..
+            } => self.map(address, bytes, handle),
+            What::Unmap { address, bytes } => self.unmap(event, address, bytes),
+            What::ContextCreate { context, explicit } => {
+                self.contexts.create(context, explicit, event);
+            }
+            What::ContextDestroy { context } => self.destroy_context(event, context),
+            What::Reset => self.reset(event),
+            What::PoolState { pool, .. } => {
+                let usage = pool_use(event);
+                self.pools.insert(pool, usage);
+            }
+            What::ThreadExit { ref name } => {
+                self.definitions.thread_exited(event.thread, name);
+                for last in self.announcements.finish_thread(event.thread) {
+                    self.finalise(&last);
+                }
+            }
+            What::End { kind, code, signal } => self.end = Some(End { kind, code, signal }),
+            What::Live(ref block) => {
+                self.restore_live(event, block);
+            }
+        }
+    }
+
+    pub(crate) fn thread_mut(&mut self, thread: ThreadId) -> &mut ThreadUse {
+        self.threads.entry(thread).or_default()
+    }
+
+    fn row_of(&mut self, event: &Event, space: Space) -> RowId {
+        let key = RowKey {
+            stack: event.stack,
+            thread: event.thread,
+            call: event.call,
+            device: event.device,
+            space,
+        };
+        let peak = self.devices.peak_number(event.device);
+        self.rows.intern(key, peak)
+    }
+
+    fn alloc(&mut self, event: &Event) {
+        let What::Alloc {
+            space,
+            address,
+            bytes,
+            requested,
+            context,
+            stream,
+            ..
+        } = event.what
+        else {
+            return;
+        };
+        if let Some(old) = self.blocks.find(Class::of(space), address) {
+            if space == Space::Imported {
+                // Opening the same memory again gives the same pointer, and wants one more closing.
+                self.physical.change(old, |hold| hold.references += 1);
+                return;
+            }
+            self.replace(old);
+        }
+        let row = self.row_of(event, space);
+        let mut number = 0;
+        if space.is_allocation() {
+            self.totals.allocs += 1;
+            number = self.totals.allocs;
+            self.thread_mut(event.thread).allocs += 1;
+        }
+        let block = Block {
+            address,
+            bytes,
+            requested,
+            stream,
+            time_ns: event.time_ns,
+            number,
+            row,
+            context: self.contexts.intern(context, event),
+            generation: 0,
+            space,
+            state: State::Live,
+        };
+        let slot = self.blocks.place(block);
+        self.blocks.show(slot);
+        self.charge(&block, event.time_ns);
+        self.count_alloc(event, &block);
+        let ended = self.ended_bytes(event.device);
+        self.oom.succeed(event, requested, ended);
+    }
+
+    fn count_alloc(&mut self, event: &Event, block: &Block) {
+        if let Some(row) = self.rows.get_mut(block.row) {
+            row.allocs += 1;
+            row.cumulative_bytes = row.cumulative_bytes.saturating_add(block.bytes);
+        }
+        let device = self.devices.get_mut(event.device);
+        let one = device.spaces.get_mut(block.space);
+        one.allocs += 1;
+        one.cumulative_bytes = one.cumulative_bytes.saturating_add(block.bytes);
+        let all = self.devices.everywhere_mut().get_mut(block.space);
+        all.allocs += 1;
+        all.cumulative_bytes = all.cumulative_bytes.saturating_add(block.bytes);
+        if block.space.is_device() {
+            self.totals.cumulative_bytes = self.totals.cumulative_bytes.saturating_add(block.bytes);
+        }
+    }
+
+    /// The address of a living block was given out again: its end was not seen.
+    fn replace(&mut self, old: Slot) {
+        self.blocks.hide(old);
+        let hold = self.physical.hold(old);
+        if hold.mappings > 0 {
+            self.physical.change(old, |hold| hold.references = 0);
+            return;
+        }
+        self.totals.replaced += 1;
+        if let Some(block) = self.blocks.get(old).copied() {
+            self.discharge(&block);
+        }
+        self.physical.forget(old);
+        self.blocks.release(old);
+    }
+
+    fn alloc_failed(&mut self, event: &Event) {
+        let What::AllocFailed {
+            space,
+            requested,
+            code,
+            free,
+            total,
+        } = event.what
+        else {
+            return;
+        };
+        if space.is_some_and(Space::is_allocation) {
+            self.totals.failed_allocs += 1;
+        }
+        if space == Some(Space::Registered) && code == ALREADY_REGISTERED {
+            self.failed_register(event, requested, code);
+        }
+        if code != oom::OUT_OF_MEMORY {
+            return;
+        }
+        let failure = Failure {
+            space,
+            requested,
+            free,
+            total,
+        };
+        let ended = self.ended_bytes(event.device);
+        if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
+            group.rows = largest_rows(&self.rows, event.device, space);
+        }
+    }
+
+    fn ended_bytes(&self, device: Option<u8>) -> u64 {
+        self.devices
+            .get(device)
+            .map_or(0, |usage| usage.ended_bytes)
+    }
+
+    fn find_handle(&self, handle: u64) -> Option<Slot> {
+        self.blocks
+            .find(Class::Handle, handle)
+            .or_else(|| self.find_host_handle(handle))
+    }
+
+    fn map(&mut self, address: u64, bytes: u64, handle: u64) {
+        let Some(slot) = self.find_handle(handle) else {
+            return;
+        };
+        self.physical.change(slot, |hold| hold.mappings += 1);
+        if let Some(old) = self.physical.map(address, Mapping { bytes, slot })
+            && self.lose_mapping(old)
+        {
+            self.physical.forget(old.slot);
+            self.blocks.release(old.slot);
+        }
+    }
+
+    fn unmap(&mut self, event: &Event, address: u64, bytes: u64) {
+        let mappings = self.physical.unmap(address, bytes);
+        let mut ended = Vec::new();
+        for (_, mapping) in &mappings {
+            if self.lose_mapping(*mapping) {
+                ended.push(mapping.slot);
+            }
+        }
+        self.announce(event, address, Effect::Unmapped { mappings, ended });
+    }
+
+    /// True if the block ended with it.
+    fn lose_mapping(&mut self, mapping: Mapping) -> bool {
+        let hold = self.physical.change(mapping.slot, |hold| {
+            hold.mappings = hold.mappings.saturating_sub(1);
+        });
+        let ended = hold.mappings == 0 && hold.references == 0;
+        if ended {
+            self.end(mapping.slot);
+        }
+        ended
+    }
+
+    /// A block counts from now on.
+    pub(crate) fn charge(&mut self, block: &Block, time_ns: u64) {
+        let Some(row) = self.rows.get_mut(block.row) else {
+            return;
+        };
+        let device = self.devices.get_mut(row.key.device);
+        let amount = block.amount();
+        row.settle(device.peak.number);
+        row.live += amount;
+        device.spaces.get_mut(block.space).add(amount);
+        if block.space.is_device() {
+            device.grow(amount, self.totals.allocs, time_ns);
+        }
+        self.devices
+            .everywhere_mut()
+            .get_mut(block.space)
+            .add(amount);
+    }
+
+    /// A block counts no more.
+    pub(crate) fn discharge(&mut self, block: &Block) {
+        let Some(row) = self.rows.get_mut(block.row) else {
+            return;
+        };
+        let device = self.devices.get_mut(row.key.device);
+        let amount = block.amount();
+        row.settle(device.peak.number);
+        row.live -= amount;
+        device.spaces.get_mut(block.space).live -= amount;
+        if block.space.is_device() {
+            device.live -= amount;
+            device.ended_bytes = device.ended_bytes.saturating_add(block.bytes);
+        }
+        self.devices.everywhere_mut().get_mut(block.space).live -= amount;
+    }
+
+    /// The block's end was taken back: it was no end.
+    pub(crate) fn unend(&mut self, block: &Block) {
+        if block.space.is_device()
+            && let Some(row) = self.rows.get(block.row)
+        {
+            let device = self.devices.get_mut(row.key.device);
+            device.ended_bytes = device.ended_bytes.saturating_sub(block.bytes);
+        }
+    }
+
+    /// Puts a block of a checkpoint in its slot, without counting it again.
+    pub(crate) fn restore_live(&mut self, event: &Event, live: &LiveBlock) -> Slot {
+        let row = self.row_of(event, live.space);
+        let block = Block {
+            address: live.address,
+            bytes: live.bytes,
+            requested: live.requested,
+            stream: live.stream,
+            time_ns: event.time_ns,
+            number: live.number,
+            row,
+            context: self.contexts.intern(live.context, event),
+            generation: 0,
+            space: live.space,
+            state: State::Live,
+        };
+        let slot = self.blocks.place(block);
+        self.blocks.show(slot);
+        slot
+    }
+
+    /// Counts over the whole process.
+    #[must_use]
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Live bytes and peaks by device and space.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// One device's use, if it was used.
+    #[must_use]
+    pub fn device(&self, device: Option<u8>) -> Option<&DeviceUse> {
+        self.devices.get(device)
+    }
+
+    /// Every row with its number.
+    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Row)> {
+        self.rows.iter()
+    }
+
+    /// One row.
+    #[must_use]
+    pub fn row(&self, id: RowId) -> Option<&Row> {
+        self.rows.get(id)
+    }
+
+    /// What lived of a row when its device's device bytes were at their peak.
+    #[must_use]
+    pub fn at_peak(&self, row: &Row) -> Amount {
+        row.at_peak(self.devices.peak_number(row.key.device))
+    }
+
+    /// Every living block, in no order.
+    pub fn live_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.live().map(|(_, block)| block)
+    }
+
+    /// Names, libraries, frames, stacks, threads, devices.
+    #[must_use]
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Mappings and references of physical memory.
+    #[must_use]
+    pub fn physical(&self) -> &Physical {
+        &self.physical
+    }
+
+    /// What ran out of memory.
+    #[must_use]
+    pub fn oom(&self) -> &OutOfMemory {
+        &self.oom
+    }
+
+    /// What was wrong with frees and registrations.
+    #[must_use]
+    pub fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// What went with resets and destroyed contexts.
+    #[must_use]
+    pub fn released(&self) -> &Released {
+        &self.released
+    }
+
+    /// Contexts.
+    #[must_use]
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// Pools, as last seen.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolUse> {
+        self.pools.values()
+    }
+
+    /// Threads that made a call, by number.
+    #[must_use]
+    pub fn threads(&self) -> Vec<(ThreadId, ThreadUse)> {
+        let mut all: Vec<_> = self
+            .threads
+            .iter()
+            .map(|(id, usage)| (*id, *usage))
+            .collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// What the recording wants the reader to know.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How the process ended, if the trace says.
+    #[must_use]
+    pub fn end_of_process(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Time of the latest event.
+    #[must_use]
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+}
+
+/// The rows that explain why there was no memory left in this space of this device.
+fn largest_rows(rows: &Rows, device: Option<u8>, space: Option<Space>) -> Vec<(RowId, Amount)> {
+    let on_host = matches!(space, Some(Space::Pinned | Space::Registered));
+    let explains = |key: &RowKey| {
+        if on_host {
+            return matches!(key.space, Space::Pinned | Space::Registered);
+        }
+        key.space.is_device() && (device.is_none() || key.device == device)
+    };
+    let mut found: Vec<(RowId, Amount)> = rows
+        .iter()
+        .filter(|(_, row)| row.live.blocks > 0 && explains(&row.key))
+        .map(|(id, row)| (id, row.live))
+        .collect();
+    found.sort_by_key(|(id, live)| (std::cmp::Reverse(live.bytes), *id));
+    found.truncate(oom::MOST_ROWS);
+    found
+}
+
+fn pool_use(event: &Event) -> PoolUse {
+    let What::PoolState {
+        pool,
+        used,
+        used_high,
+        reserved,
+        reserved_high,
+        threshold,
+    } = event.what
+    else {
+        return PoolUse::default();
+    };
+    PoolUse {
+        pool,
+        device: event.device,
+        used,
+        used_high,
+        reserved,
+        reserved_high,
+        threshold,
+    }
+}

@@ -1,0 +1,292 @@
+//! Allocations that ran out of memory: grouped, so that a retry is no new story, and told apart by what came of them.
+
+use crate::amount::Amount;
+use crate::hash::Map;
+use crate::rows::RowId;
+use oomhook_trace::record::CallId;
+use oomhook_trace::{Event, Space, StackId, ThreadId};
+use serde::{Deserialize, Serialize};
+
+/// The driver's code for out of memory.
+pub const OUT_OF_MEMORY: u32 = 2;
+/// Most groups kept; attempts of further ones are counted only.
+pub const MOST_GROUPS: usize = 1024;
+/// Most rows of a composition.
+pub const MOST_ROWS: usize = 20;
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The same request succeeded later.
+    Recovered,
+    /// The process died of it.
+    Fatal,
+    /// The program was finding out how much there is.
+    Probe,
+    /// The program lived with it.
+    Caught,
+}
+
+/// A success after failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// When.
+    pub time_ns: u64,
+    /// Device bytes that ended between the last failure and the success.
+    pub freed_between: u64,
+}
+
+/// Failures of one request from one stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Call.
+    pub call: CallId,
+    /// Stack.
+    pub stack: StackId,
+    /// Bytes asked for, if the call says.
+    pub requested: Option<u64>,
+    /// Device.
+    pub device: Option<u8>,
+    /// Space, if the call says.
+    pub space: Option<Space>,
+    /// Thread of the latest attempt.
+    pub thread: ThreadId,
+    /// When it failed first.
+    pub first_ns: u64,
+    /// When it failed last.
+    pub last_ns: u64,
+    /// Allocations that had succeeded before the latest attempt.
+    pub event: u64,
+    /// How often it failed.
+    pub attempts: u64,
+    /// Free bytes of the device at the latest attempt, if known.
+    pub free: Option<u64>,
+    /// Total bytes of the device, if known.
+    pub total: Option<u64>,
+    /// The largest rows that lived then, largest first.
+    pub rows: Vec<(RowId, Amount)>,
+    /// The success, if one followed the latest attempt.
+    pub recovery: Option<Recovery>,
+    ended_before: u64,
+    probe: Option<u32>,
+}
+
+impl Group {
+    /// By how much the free memory was too small, where it was.
+    #[must_use]
+    pub fn short_by(&self) -> Option<u64> {
+        self.requested?.checked_sub(self.free?).filter(|by| *by > 0)
+    }
+}
+
+/// A series of failing requests, each half as large as the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Probe {
+    failures: u64,
+    succeeded: bool,
+}
+
+type GroupKey = (CallId, StackId, Option<u64>, Option<u8>);
+type SuccessKey = (CallId, Option<u8>, u64);
+
+/// All failures.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OutOfMemory {
+    groups: Vec<Group>,
+    probes: Vec<Probe>,
+    beyond: u64,
+    latest: Option<usize>,
+    #[serde(skip)]
+    numbers: Map<GroupKey, usize>,
+    #[serde(skip)]
+    open: Map<SuccessKey, Vec<usize>>,
+    last_of_thread: Vec<(ThreadId, usize)>,
+}
+
+/// What a failure says.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// Space, if the call says.
+    pub space: Option<Space>,
+    /// Bytes asked for, if the call says.
+    pub requested: Option<u64>,
+    /// Free bytes, if known.
+    pub free: Option<u64>,
+    /// Total bytes, if known.
+    pub total: Option<u64>,
+}
+
+impl OutOfMemory {
+    /// Every group, in order of the first failure.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Failures beyond the kept groups.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// What came of a group, when the process ended badly or not.
+    #[must_use]
+    pub fn class(&self, number: usize, ended_badly: bool) -> Class {
+        let Some(group) = self.groups.get(number) else {
+            return Class::Caught;
+        };
+        let probe = group
+            .probe
+            .and_then(|probe| self.probes.get(probe as usize))
+            .filter(|probe| probe.failures > 1);
+        if group.recovery.is_some() {
+            Class::Recovered
+        } else if probe.is_some_and(|probe| probe.succeeded) {
+            Class::Probe
+        } else if ended_badly && self.latest == Some(number) {
+            Class::Fatal
+        } else if probe.is_some() {
+            Class::Probe
+        } else {
+            Class::Caught
+        }
+    }
+
+    /// A failure; returns the group if its composition is worth taking (not at every one of a million retries).
+    pub(crate) fn fail(
+        &mut self,
+        event: &Event,
+        failure: Failure,
+        allocs: u64,
+        ended_bytes: u64,
+    ) -> Option<&mut Group> {
+        let key = (event.call, event.stack, failure.requested, event.device);
+        let known = self.numbers.get(&key).copied();
+        if known.is_none() && self.groups.len() >= MOST_GROUPS {
+            self.beyond += 1;
+            return None;
+        }
+        let number = known.unwrap_or_else(|| {
+            self.groups.push(Group {
+                call: event.call,
+                stack: event.stack,
+                requested: failure.requested,
+                device: event.device,
+                space: failure.space,
+                thread: event.thread,
+                first_ns: event.time_ns,
+                last_ns: event.time_ns,
+                event: allocs,
+                attempts: 0,
+                free: None,
+                total: None,
+                rows: Vec::new(),
+                recovery: None,
+                ended_before: 0,
+                probe: None,
+            });
+            self.numbers.insert(key, self.groups.len() - 1);
+            self.groups.len() - 1
+        });
+        self.latest = Some(number);
+        self.continue_probe(event.thread, number);
+        if let Some(requested) = failure.requested {
+            let open = self
+                .open
+                .entry((event.call, event.device, requested))
+                .or_default();
+            if !open.contains(&number) {
+                open.push(number);
+            }
+        }
+        let group = &mut self.groups[number];
+        group.thread = event.thread;
+        group.last_ns = event.time_ns;
+        group.event = allocs;
+        group.attempts += 1;
+        group.free = failure.free.or(group.free);
+        group.total = failure.total.or(group.total);
+        group.recovery = None;
+        group.ended_before = ended_bytes;
+        (group.attempts <= 16 || group.attempts.is_power_of_two()).then_some(group)
+    }
+
+    fn continue_probe(&mut self, thread: ThreadId, number: usize) {
+        let last = self.last_of_thread.iter_mut().find(|one| one.0 == thread);
+        let before = match last {
+            Some(last) => std::mem::replace(&mut last.1, number),
+            None => {
+                self.last_of_thread.push((thread, number));
+                return;
+            }
+        };
+        if before == number {
+            return;
+        }
+        let (first, second) = (&self.groups[before], &self.groups[number]);
+        let same =
+            (first.call, first.stack, first.device) == (second.call, second.stack, second.device);
+        if !same || !is_half(second.requested, first.requested) {
+            return;
+        }
+        let probe = first.probe.unwrap_or_else(|| {
+            self.probes.push(Probe {
+                failures: 1,
+                succeeded: false,
+            });
+            self.probes.len() as u32 - 1
+        });
+        self.probes[probe as usize].failures += 1;
+        self.groups[before].probe = Some(probe);
+        self.groups[number].probe = Some(probe);
+    }
+
+    /// An allocation succeeded: does that close a group?
+    pub(crate) fn succeed(&mut self, event: &Event, requested: u64, ended_bytes: u64) {
+        if self.groups.is_empty() {
+            return;
+        }
+        if let Some(closed) = self.open.remove(&(event.call, event.device, requested)) {
+            for number in closed {
+                let group = &mut self.groups[number];
+                group.recovery = Some(Recovery {
+                    time_ns: event.time_ns,
+                    freed_between: ended_bytes.saturating_sub(group.ended_before),
+                });
+            }
+        }
+        let of_thread = |one: &(ThreadId, usize)| one.0 == event.thread;
+        if let Some(at) = self.last_of_thread.iter().position(of_thread) {
+            let (_, number) = self.last_of_thread.swap_remove(at);
+            let group = &self.groups[number];
+            let same = group.call == event.call && group.device == event.device;
+            if let Some(probe) = group.probe
+                && same
+                && is_half(Some(requested), group.requested)
+            {
+                self.probes[probe as usize].succeeded = true;
+            }
+        }
+    }
+
+    pub(crate) fn reindex(&mut self) {
+        for (number, group) in self.groups.iter().enumerate() {
+            let key = (group.call, group.stack, group.requested, group.device);
+            self.numbers.insert(key, number);
+            if let (Some(requested), None) = (group.requested, group.recovery) {
+                self.open
+                    .entry((group.call, group.device, requested))
+                    .or_default()
+                    .push(number);
+            }
+        }
+    }
+}
+
+fn is_half(smaller: Option<u64>, larger: Option<u64>) -> bool {
+    match (smaller, larger) {
+        (Some(smaller), Some(larger)) => smaller == larger / 2 || smaller == larger.div_ceil(2),
+        _ => false,
+    }
+}
