@@ -1,0 +1,179 @@
+//! The settings: one table of environment variables. Read when the recording begins, so that a program that sets them
+//! for itself before its first CUDA call is heard.
+
+use std::ffi::{CStr, CString, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+/// Where the text report goes at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportTo {
+    /// To stderr.
+    Stderr,
+    /// Nowhere.
+    Off,
+    /// To this path (a pattern, see `place`).
+    Path(String),
+}
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `OOMHOOK` and `OOMHOOK_ONLY`: record at all.
+    pub on: bool,
+    /// `OOMHOOK_OUTPUT`: pattern of the trace's path.
+    pub output: String,
+    /// `OOMHOOK_REPORT`.
+    pub report: ReportTo,
+    /// `OOMHOOK_STACKS` names `native`.
+    pub native_stacks: bool,
+    /// `OOMHOOK_DEPTH`.
+    pub depth: usize,
+    /// `OOMHOOK_SUPPRESS`: path of the list of known leaks.
+    pub suppress: Option<String>,
+    /// Set by `oomhook run`: marks the traces of one run.
+    pub run: String,
+    /// Set by `oomhook run --label`: `key=value` lines.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            on: true,
+            output: "oomhook.%h.%p.trace".into(),
+            report: ReportTo::Stderr,
+            native_stacks: true,
+            depth: 64,
+            suppress: None,
+            run: String::new(),
+            labels: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// From this process's environment; the second value holds a line for each value that makes no sense.
+    pub fn from_environment() -> (Config, Vec<String>) {
+        Config::read(|name| std::env::var_os(name).map(lossy), &command_name())
+    }
+
+    fn read(get: impl Fn(&str) -> Option<String>, command: &str) -> (Config, Vec<String>) {
+        let mut config = Config::default();
+        let mut complaints = Vec::new();
+        let value = |name: &str| get(name).filter(|value| !value.is_empty());
+        match value("OOMHOOK").as_deref() {
+            None | Some("1" | "on") => {}
+            Some("0" | "off") => config.on = false,
+            Some(other) => complaints.push(format!("OOMHOOK={other} is neither 0 nor 1; recording is on")),
+        }
+        if let Some(glob) = value("OOMHOOK_ONLY") {
+            config.on &= matches(&glob, command);
+        }
+        if let Some(output) = value("OOMHOOK_OUTPUT") {
+            config.output = output;
+        }
+        match value("OOMHOOK_REPORT").as_deref() {
+            None | Some("stderr") => {}
+            Some("off") => config.report = ReportTo::Off,
+            Some(path) => config.report = ReportTo::Path(path.into()),
+        }
+        if let Some(stacks) = value("OOMHOOK_STACKS") {
+            let known = |word: &str| matches!(word, "native" | "python" | "off");
+            match stacks.split(',').map(str::trim).find(|word| !known(word)) {
+                Some(word) => complaints.push(format!(
+                    "OOMHOOK_STACKS={stacks}: {word:?} is none of native, python, off; using native,python"
+                )),
+                None => config.native_stacks = stacks.split(',').any(|word| word.trim() == "native"),
+            }
+        }
+        if let Some(depth) = value("OOMHOOK_DEPTH") {
+            match depth.parse() {
+                Ok(depth @ 1..=super::stack::MOST_FRAMES) => config.depth = depth,
+                _ => complaints.push(format!(
+                    "OOMHOOK_DEPTH={depth} is no number from 1 to {}; using {}",
+                    super::stack::MOST_FRAMES,
+                    config.depth
+                )),
+            }
+        }
+        config.suppress = value("OOMHOOK_SUPPRESS");
+        config.run = value("OOMHOOK_RUN").unwrap_or_default();
+        if let Some(labels) = value("OOMHOOK_LABELS") {
+            let pairs = labels.lines().filter_map(|line| line.split_once('='));
+            config.labels = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+        }
+        (config, complaints)
+    }
+}
+
+fn lossy(value: OsString) -> String {
+    String::from_utf8(value.into_vec())
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The command's name without its folder: what `OOMHOOK_ONLY` and `%c` mean.
+pub fn command_name() -> String {
+    let first = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let first = first.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn matches(glob: &str, name: &str) -> bool {
+    let (Ok(glob), Ok(name)) = (CString::new(glob), CString::new(name)) else { return false };
+    let (glob, name): (&CStr, &CStr) = (&glob, &name);
+    // SAFETY: both are NUL-terminated.
+    unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> (Config, Vec<String>) {
+        let get = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
+        Config::read(get, "python3.11")
+    }
+
+    #[test]
+    fn nothing_set_means_the_defaults() {
+        assert_eq!(read(&[]), (Config::default(), vec![]));
+        assert_eq!(read(&[("OOMHOOK", ""), ("OOMHOOK_DEPTH", "")]), (Config::default(), vec![]));
+    }
+
+    #[test]
+    fn each_setting_is_read() {
+        let (config, complaints) = read(&[
+            ("OOMHOOK_OUTPUT", "/tmp/%p.trace"),
+            ("OOMHOOK_REPORT", "off"),
+            ("OOMHOOK_STACKS", "python"),
+            ("OOMHOOK_DEPTH", "8"),
+            ("OOMHOOK_LABELS", "sha=abc\njunk\nbranch=main=x"),
+        ]);
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(config.output, "/tmp/%p.trace");
+        assert_eq!(config.report, ReportTo::Off);
+        assert!(!config.native_stacks);
+        assert_eq!(config.depth, 8);
+        assert_eq!(config.labels, [("sha".into(), "abc".into()), ("branch".into(), "main=x".into())]);
+        assert!(!read(&[("OOMHOOK", "0")]).0.on);
+    }
+
+    #[test]
+    fn a_malformed_value_gives_one_line_and_the_default() {
+        for (name, value) in
+            [("OOMHOOK", "yes"), ("OOMHOOK_DEPTH", "0"), ("OOMHOOK_DEPTH", "many"), ("OOMHOOK_STACKS", "perl")]
+        {
+            let (config, complaints) = read(&[(name, value)]);
+            assert_eq!(config, Config::default(), "{name}={value}");
+            assert_eq!(complaints.len(), 1, "{name}={value}");
+            assert!(complaints[0].starts_with(&format!("{name}={value}")), "{complaints:?}");
+        }
+    }
+
+    #[test]
+    fn only_some_commands_may_be_watched() {
+        assert!(read(&[("OOMHOOK_ONLY", "python*")]).0.on);
+        assert!(!read(&[("OOMHOOK_ONLY", "train")]).0.on);
+    }
+}

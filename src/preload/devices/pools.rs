@@ -1,0 +1,97 @@
+//! Memory pools of the process, and the figures that the driver keeps of them.
+
+use super::super::captures;
+use super::super::hooks::abi::{Code, DeviceOrdinal, Pool, SUCCESS};
+use super::super::raw::{NO_DEVICE, Parcel};
+use super::super::record::Call;
+use super::super::state::Recorder;
+use super::driver_function;
+use oomhook_trace::{Event, Record, What};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Pools made by the program: pool << 8 | device. More than these are only not listed at the end.
+static POOLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// Notes a new pool.
+pub fn remember(pool: u64, device: u8) {
+    let entry = pool << 8 | u64::from(device);
+    let _ = POOLS.iter().find(|slot| {
+        slot.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+}
+
+/// The pool is gone.
+pub fn forget(pool: u64) {
+    for slot in &POOLS {
+        let known = slot.load(Ordering::Acquire);
+        if known != 0 && known >> 8 == pool {
+            let _ = slot.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The device of a pool that the program made; `NO_DEVICE` for a pool on the host.
+pub fn device(pool: u64) -> Option<u8> {
+    let entry = POOLS.iter().map(|slot| slot.load(Ordering::Acquire)).find(|known| known >> 8 == pool);
+    entry.map(|known| known as u8)
+}
+
+fn attribute(pool: u64, which: c_int) -> Option<u64> {
+    let mut value = 0u64;
+    let out: *mut c_void = (&raw mut value).cast();
+    let code = super::driver!(c"cuMemPoolGetAttribute" (Pool, c_int, *mut c_void) (pool as Pool, which, out));
+    (code == Some(SUCCESS)).then_some(value)
+}
+
+/// The pool's figures; `None` while any capture is in progress (the question would spoil it).
+fn figures(pool: u64) -> Option<What> {
+    if captures::any() {
+        return None;
+    }
+    // CU_MEMPOOL_ATTR_*: 4 release threshold, 5 and 6 reserved, 7 and 8 used (current and high).
+    Some(What::PoolState {
+        pool,
+        threshold: attribute(pool, 4)?,
+        reserved: attribute(pool, 5)?,
+        reserved_high: attribute(pool, 6)?,
+        used: attribute(pool, 7)?,
+        used_high: attribute(pool, 8)?,
+    })
+}
+
+fn event(time_ns: u64, thread: u32, device: u8, what: What) -> Record {
+    let device = (device != NO_DEVICE).then_some(device);
+    Record::Event(Event { time_ns, thread, device, call: 0, stack: 0, what })
+}
+
+/// Sends the figures of one pool.
+pub fn send_state(call: &Call, pool: u64) {
+    if let Some(what) = figures(pool) {
+        let device = device(pool).unwrap_or(NO_DEVICE);
+        call.parcel(Parcel::Record(event(call.now(), call.thread_number(), device, what)));
+    }
+}
+
+/// The figures of all pools that hold or held anything, at the end of the process.
+pub fn all_states(recorder: &Recorder, thread: u32) -> Vec<Record> {
+    let defaults = super::announced().filter_map(|device| {
+        let mut pool: Pool = std::ptr::null_mut();
+        let ordinal = DeviceOrdinal::from(device);
+        let code = super::driver!(c"cuDeviceGetDefaultMemPool" (*mut Pool, DeviceOrdinal) (&mut pool, ordinal));
+        (code == Some(SUCCESS)).then_some((pool as u64, device))
+    });
+    let made = POOLS
+        .iter()
+        .map(|slot| slot.load(Ordering::Acquire))
+        .filter(|entry| *entry != 0)
+        .map(|entry| (entry >> 8, entry as u8));
+    defaults
+        .chain(made)
+        .filter_map(|(pool, device)| Some((figures(pool)?, device)))
+        .filter(|(what, _)| {
+            matches!(what, What::PoolState { used_high, reserved_high, .. } if used_high | reserved_high != 0)
+        })
+        .map(|(what, device)| event(recorder.now(), thread, device, what))
+        .collect()
+}

@@ -1,0 +1,135 @@
+//! `dlsym`, exported without going between the caller and the real one: it looks at the request and then either
+//! answers or jumps on, so that the real `dlsym` sees the caller's own return address (RTLD_NEXT depends on it).
+//!
+//! An ordinary wrapper here makes any library that wraps a function by `dlsym(RTLD_NEXT, …)` find itself: endless
+//! recursion. The jump needs CFI by hand, since none is made for naked functions and an unwinder comes this way.
+
+use super::super::hooks;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Address of the next `dlsym` in the chain (another preloaded library's, or glibc's); 0 until first needed.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+/// The versions under which glibc has exported it: since 2.34, x86_64, aarch64.
+const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
+
+fn real() -> usize {
+    let known = REAL.load(Ordering::Acquire);
+    if known != 0 { known } else { find_real() }
+}
+
+#[cold]
+fn find_real() -> usize {
+    let mut found = 0;
+    for version in VERSIONS {
+        // SAFETY: NUL-terminated names; a version that does not exist gives NULL. `dlvsym` is not interposed by us.
+        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) } as usize;
+        if found != 0 {
+            break;
+        }
+    }
+    if found != 0 {
+        // SAFETY: glibc's own dlsym, found above.
+        let glibc: Dlsym = unsafe { std::mem::transmute::<usize, Dlsym>(found) };
+        // A later preloaded library may wrap `dlsym` as well: asking by plain name keeps it in the chain.
+        // SAFETY: as for any dlsym call; RTLD_NEXT is taken relative to this code, which lies in our library.
+        let next = unsafe { glibc(libc::RTLD_NEXT, c"dlsym".as_ptr()) } as usize;
+        if next != 0 {
+            found = next;
+        }
+    }
+    REAL.store(found, Ordering::Release);
+    found
+}
+
+/// The real `dlsym`, asked by us. NULL when there is none (a glibc that we do not know).
+#[inline(never)]
+pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    let real = real();
+    if real == 0 {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: `find_real` took it from the loader under the name `dlsym`.
+    let real: Dlsym = unsafe { std::mem::transmute::<usize, Dlsym>(real) };
+    // SAFETY: the handle is a pseudo handle or one that the caller holds; the name is NUL-terminated.
+    unsafe { real(handle, name.as_ptr()) }
+}
+
+/// What the stub does next.
+#[repr(C)]
+pub struct Decision {
+    /// The answer, if `decided`.
+    answer: *const c_void,
+    /// 0: jump on to the real `dlsym`.
+    decided: usize,
+}
+
+const GO_ON: Decision = Decision { answer: std::ptr::null(), decided: 0 };
+
+/// Looks at a request. Runs inside allocators and loaders: for all names but ours it neither allocates, locks nor
+/// touches anything that is initialised lazily.
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
+    // The stub jumps through REAL, so it has to be known by then.
+    if real() == 0 || name.is_null() {
+        return GO_ON;
+    }
+    // SAFETY: the caller of dlsym passes a NUL-terminated name.
+    let name = unsafe { CStr::from_ptr(name) };
+    let Some((_, row)) = hooks::find(name) else { return GO_ON };
+    if handle == libc::RTLD_NEXT {
+        // "The one after the caller": only the real dlsym can know, and whatever it finds below us is meant.
+        return GO_ON;
+    }
+    let found = if handle == libc::RTLD_DEFAULT {
+        std::ptr::null_mut()
+    } else {
+        real_dlsym(handle, name)
+    };
+    let global = handle == libc::RTLD_DEFAULT || (!found.is_null() && super::is_ours(found));
+    if global {
+        // The global scope finds our exported symbol. Without us it would find the real one, or nothing: programs
+        // probe for CUDA this way, and must not take our mere presence for a driver.
+        let elsewhere = real_dlsym(libc::RTLD_NEXT, name);
+        let present = !elsewhere.is_null() || (hooks::is_driver(row) && super::libcuda().is_some());
+        if present {
+            return GO_ON;
+        }
+        return Decision { answer: std::ptr::null(), decided: 1 };
+    }
+    if found.is_null() {
+        return GO_ON;
+    }
+    match super::resolver::substitute_named(row, found) {
+        Some(hook) => Decision { answer: hook, decided: 1 },
+        None => GO_ON,
+    }
+}
+
+#[cfg(not(test))]
+mod export {
+    use super::{REAL, decide};
+    use std::ffi::{c_char, c_void};
+
+    #[cfg(target_arch = "aarch64")]
+    macro_rules! stub {
+        () => {
+            include_str!("dlsym_aarch64.s")
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    macro_rules! stub {
+        () => {
+            include_str!("dlsym_x86_64.s")
+        };
+    }
+
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+        std::arch::naked_asm!(stub!(), decide = sym decide, real = sym REAL)
+    }
+}

@@ -1,0 +1,98 @@
+//! The C types of the CUDA driver and runtime interfaces, as far as the hooks look at them.
+
+use std::ffi::c_void;
+
+/// `CUresult` or `cudaError_t`; 0 is success.
+pub type Code = i32;
+/// `CUDA_SUCCESS`.
+pub const SUCCESS: Code = 0;
+/// `CUDA_ERROR_OUT_OF_MEMORY`, `cudaErrorMemoryAllocation`.
+pub const OUT_OF_MEMORY: Code = 2;
+/// `CUDA_ERROR_NOT_INITIALIZED`, `cudaErrorInitializationError`.
+pub const NOT_INITIALIZED: Code = 3;
+
+/// `CUdeviceptr`.
+pub type DevicePointer = u64;
+/// `CUdeviceptr_v1`: the bare symbols `cuMemAlloc`, `cuMemFree` … still take it.
+pub type DevicePointer32 = u32;
+/// `CUdevice`.
+pub type DeviceOrdinal = i32;
+/// `CUcontext`.
+pub type Context = *mut c_void;
+/// `CUstream`, `cudaStream_t`.
+pub type Stream = *mut c_void;
+/// `CUmemoryPool`, `cudaMemPool_t`.
+pub type Pool = *mut c_void;
+/// `CUmemGenericAllocationHandle`.
+pub type VmmHandle = u64;
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub const LOCATION_DEVICE: i32 = 1;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Location {
+    /// Device, host, host NUMA node.
+    pub kind: i32,
+    /// Device ordinal or node.
+    pub id: i32,
+}
+
+/// `CUmemAllocationProp`, 32 bytes.
+#[repr(C)]
+pub struct VmmProperties {
+    /// Allocation type.
+    pub kind: i32,
+    /// Requested handle types.
+    pub handle_types: i32,
+    /// Where the memory is.
+    pub location: Location,
+    /// Unused on Linux.
+    pub win32: *mut c_void,
+    /// Compression, RDMA, usage.
+    pub flags: [u8; 8],
+}
+
+/// `CUmemPoolProps`, 88 bytes.
+#[repr(C)]
+pub struct PoolProperties {
+    /// Allocation type.
+    pub kind: i32,
+    /// Requested handle types.
+    pub handle_types: i32,
+    /// Where the memory is.
+    pub location: Location,
+    /// Unused here.
+    pub rest: [u8; 72],
+}
+
+/// `cudaExtent`, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// Bytes of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Slices.
+    pub depth: usize,
+}
+
+/// `cudaPitchedPtr`.
+#[repr(C)]
+pub struct PitchedPointer {
+    /// The memory.
+    pub pointer: *mut c_void,
+    /// Bytes from row to row.
+    pub pitch: usize,
+    /// Logical width.
+    pub width: usize,
+    /// Logical height.
+    pub height: usize,
+}
+
+const _: () = assert!(size_of::<VmmProperties>() == 32);
+const _: () = assert!(size_of::<PoolProperties>() == 88);
+const _: () = assert!(size_of::<Extent>() == 24);
+const _: () = assert!(size_of::<PitchedPointer>() == 32);

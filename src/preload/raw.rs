@@ -1,0 +1,168 @@
+//! The event as it travels through the channel: 64 bytes, no pointer to anything that another thread may free.
+
+use oomhook_trace::{Record, Space};
+
+/// What kind of event; the meaning of the number fields follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// a = address, b = bytes, c = requested, d = context (in the space `async`: the pool), e = stream.
+    Alloc,
+    /// a = requested, b = free, c = total, d = code, `KNOWN_*` flags.
+    AllocFailed,
+    /// a = address, e = stream.
+    Free,
+    /// a = address, b = code.
+    Undo,
+    NullFree,
+    ZeroSize,
+    /// a = handle.
+    Retain,
+    /// a = address, b = bytes, c = handle, d = offset.
+    Map,
+    /// a = address, b = bytes.
+    Unmap,
+    /// a = context, b = explicit.
+    ContextCreate,
+    /// a = context.
+    ContextDestroy,
+    Reset,
+    /// Name of the thread in a and b, tid in c.
+    Thread,
+    /// Name of the thread in a and b.
+    ThreadExit,
+    /// a = a leaked `Box<Parcel>`, for what is rare and large.
+    Boxed,
+}
+
+/// `Raw::flags`: requested bytes are known.
+pub const KNOWN_REQUESTED: u8 = 1;
+/// `Raw::flags`: free and total bytes of the device are known.
+pub const KNOWN_FREE: u8 = 2;
+
+/// `Raw::flags`: the stack came in a parcel just before, in the same thread (the table of stacks is full).
+pub const STACK_IN_PARCEL: u8 = 4;
+
+/// What does not fit into an event.
+#[derive(Debug, PartialEq)]
+pub enum Parcel {
+    /// A record as it is to be written; its thread, device and stack numbers are final.
+    Record(Record),
+    /// A stack that found no place in the table.
+    Stack {
+        /// Generation of the loaded libraries that its addresses belong to.
+        generation: u32,
+        /// Return addresses, innermost first.
+        addresses: Vec<u64>,
+    },
+}
+
+/// No device, or not known.
+pub const NO_DEVICE: u8 = u8::MAX;
+
+/// One event on its way to the writer.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Raw {
+    pub time_ns: u64,
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub d: u64,
+    pub e: u64,
+    /// Stack reference of the intern table; 0 for none.
+    pub stack: u32,
+    pub thread: u32,
+    /// Row number of the call plus one; 0 for none.
+    pub call: u16,
+    pub kind: Kind,
+    /// `Space as u8`, or 0.
+    pub space: u8,
+    pub device: u8,
+    pub flags: u8,
+    pub spare: u16,
+}
+
+const _: () = assert!(size_of::<Raw>() == 64);
+
+impl Raw {
+    /// An event of this kind with nothing else in it.
+    pub const fn new(kind: Kind) -> Raw {
+        Raw {
+            time_ns: 0,
+            a: 0,
+            b: 0,
+            c: 0,
+            d: 0,
+            e: 0,
+            stack: 0,
+            thread: 0,
+            call: 0,
+            kind,
+            space: 0,
+            device: NO_DEVICE,
+            flags: 0,
+            spare: 0,
+        }
+    }
+
+    /// What is too rare or too large for the fields.
+    pub fn boxed(parcel: Parcel) -> Raw {
+        let parcel = Box::into_raw(Box::new(parcel));
+        Raw { a: parcel.expose_provenance() as u64, ..Raw::new(Kind::Boxed) }
+    }
+
+    /// Takes the parcel of a boxed event back.
+    ///
+    /// # Safety
+    /// `self` was made by [`Raw::boxed`] and this is the only call for it.
+    pub unsafe fn unbox(&self) -> Parcel {
+        let parcel = std::ptr::with_exposed_provenance_mut::<Parcel>(self.a as usize);
+        // SAFETY: `boxed` leaked it, and by the contract nobody has taken it back yet.
+        *unsafe { Box::from_raw(parcel) }
+    }
+
+    /// The space, if one is set.
+    pub fn space(&self) -> Option<Space> {
+        Space::from_wire(u64::from(self.space))
+    }
+}
+
+/// A thread's name (15 bytes at most, as the kernel keeps it) in two numbers.
+pub fn pack_name(name: &[u8; 16]) -> (u64, u64) {
+    let (low, high) = name.split_at(8);
+    let number = |half: &[u8]| half.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    (number(low), number(high))
+}
+
+/// The name back from its two numbers.
+pub fn unpack_name(low: u64, high: u64) -> String {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&low.to_le_bytes());
+    bytes[8..].copy_from_slice(&high.to_le_bytes());
+    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_packing() {
+        for name in ["", "a", "pt_autograd_0", "fifteen-letters"] {
+            let mut bytes = [0; 16];
+            bytes[..name.len()].copy_from_slice(name.as_bytes());
+            let (low, high) = pack_name(&bytes);
+            assert_eq!(unpack_name(low, high), name);
+        }
+    }
+
+    #[test]
+    fn a_parcel_comes_back() {
+        let raw = Raw::boxed(Parcel::Stack { generation: 7, addresses: vec![1, 2] });
+        // SAFETY: made by `boxed` just above, taken once.
+        let parcel = unsafe { raw.unbox() };
+        assert_eq!(parcel, Parcel::Stack { generation: 7, addresses: vec![1, 2] });
+    }
+}

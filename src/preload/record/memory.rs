@@ -1,0 +1,320 @@
+//! Linear, pitched, managed, pinned, registered and stream-ordered memory.
+
+use super::{Call, Recipe, failure};
+use crate::preload::hooks::abi::{Code, Extent, PitchedPointer, Pool, SUCCESS, Stream};
+use crate::preload::raw::{Kind, Raw};
+use crate::preload::{captures, devices};
+use oomhook_trace::Space;
+use std::ffi::c_void;
+
+/// Where a call puts the address of the block. Read only after success, and never if the caller gave NULL.
+#[derive(Clone, Copy)]
+pub enum Out {
+    /// `CUdeviceptr*`.
+    Address(*mut u64),
+    /// `CUdeviceptr_v1*`: 4 bytes. Reading 8 would take what lies behind it.
+    Address32(*mut u32),
+    /// `void**`.
+    Pointer(*mut *mut c_void),
+}
+
+impl Out {
+    /// The address; 0 if the caller gave NULL.
+    pub fn read(self) -> u64 {
+        // SAFETY: the driver has just written through these pointers, successfully.
+        unsafe {
+            match self {
+                Out::Address(to) if !to.is_null() => to.read_unaligned(),
+                Out::Address32(to) if !to.is_null() => u64::from(to.read_unaligned()),
+                Out::Pointer(to) if !to.is_null() => to.read_unaligned() as u64,
+                _ => 0,
+            }
+        }
+    }
+}
+
+/// The stream of a stream-ordered call.
+#[derive(Clone, Copy)]
+struct OnStream {
+    stream: Stream,
+    pool: Pool,
+    per_thread: bool,
+}
+
+/// A block of a known size.
+pub struct Allocate {
+    space: Space,
+    out: Out,
+    requested: u64,
+    on_stream: Option<OnStream>,
+}
+
+impl Allocate {
+    /// Memory of `space`, its address written to `out`.
+    pub fn new(space: Space, out: Out, requested: u64) -> Allocate {
+        Allocate { space, out, requested, on_stream: None }
+    }
+
+    /// Stream-ordered memory. `per_thread`: the `_ptsz` form, whose stream 0 is the thread's own.
+    pub fn on_stream(out: Out, requested: usize, stream: Stream, pool: Pool, per_thread: bool) -> Allocate {
+        let on_stream = Some(OnStream { stream, pool, per_thread });
+        Allocate { space: Space::Async, out, requested: requested as u64, on_stream }
+    }
+
+    fn succeeded(&self, call: &Call) {
+        if self.requested == 0 {
+            return call.send(Raw::new(Kind::ZeroSize));
+        }
+        let address = self.out.read();
+        let raw = Raw { a: address, b: self.requested, c: self.requested, ..Raw::new(Kind::Alloc) };
+        match self.on_stream {
+            // A captured allocation is a node of a graph: it holds no memory until the graph is launched.
+            Some(on) if captures::is_capturing(on.stream, on.per_thread) => {}
+            Some(on) => {
+                let device = devices::of_pool(on.pool, address);
+                let raw = Raw { d: on.pool as u64, e: on.stream as u64, device, ..raw };
+                allocated(call, self.space, raw);
+            }
+            None => {
+                let place = devices::current(call);
+                allocated(call, self.space, Raw { d: place.context, device: place.device, ..raw });
+            }
+        }
+    }
+}
+
+/// Sends an allocation, unless an inner call has sent the same block already.
+pub fn allocated(call: &Call, space: Space, raw: Raw) {
+    if raw.a == 0 || call.thread.was_nested(raw.a) {
+        return;
+    }
+    call.thread.note_nested(raw.a);
+    devices::announce(call, raw.device);
+    call.send_here(Raw { space: space as u8, ..raw });
+}
+
+impl Recipe for Allocate {
+    fn starts(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == SUCCESS {
+            self.succeeded(call);
+        } else {
+            failure::record(call, Some(self.space), Some(self.requested), code);
+        }
+    }
+
+    fn unseen(&mut self, call: &Call, code: Code) -> bool {
+        self.after(call, code);
+        code == SUCCESS && self.requested != 0 && self.out.read() != 0
+    }
+}
+
+/// Where a call puts the pitch.
+enum Pitch {
+    Wide(*mut usize),
+    Narrow(*mut u32),
+}
+
+impl Pitch {
+    fn read(&self) -> u64 {
+        // SAFETY: the driver has just written through these pointers, successfully.
+        unsafe {
+            match self {
+                Pitch::Wide(to) if !to.is_null() => to.read_unaligned() as u64,
+                Pitch::Narrow(to) if !to.is_null() => u64::from(to.read_unaligned()),
+                _ => 0,
+            }
+        }
+    }
+}
+
+/// A pitched block: what is handed out is the pitch times the height, known only after the call.
+pub struct AllocatePitch {
+    out: Out,
+    pitch: Pitch,
+    width: u64,
+    height: u64,
+}
+
+impl AllocatePitch {
+    /// The 64-bit form.
+    pub fn new(out: Out, pitch: *mut usize, width: usize, height: usize) -> AllocatePitch {
+        AllocatePitch { out, pitch: Pitch::Wide(pitch), width: width as u64, height: height as u64 }
+    }
+
+    /// The 32-bit form.
+    pub fn new32(out: *mut u32, pitch: *mut u32, width: u32, height: u32) -> AllocatePitch {
+        let (width, height) = (u64::from(width), u64::from(height));
+        AllocatePitch { out: Out::Address32(out), pitch: Pitch::Narrow(pitch), width, height }
+    }
+
+    fn requested(&self) -> u64 {
+        self.width.saturating_mul(self.height)
+    }
+}
+
+/// Sends a block of linear memory whose size is more than was asked for.
+fn linear(call: &Call, address: u64, bytes: u64, requested: u64) {
+    let place = devices::current(call);
+    let raw = Raw { a: address, b: bytes, c: requested, d: place.context, ..Raw::new(Kind::Alloc) };
+    allocated(call, Space::Device, Raw { device: place.device, ..raw });
+}
+
+impl Recipe for AllocatePitch {
+    fn starts(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        let requested = self.requested();
+        if code != SUCCESS {
+            failure::record(call, Some(Space::Device), Some(requested), code);
+        } else if requested == 0 {
+            call.send(Raw::new(Kind::ZeroSize));
+        } else {
+            let bytes = self.pitch.read().saturating_mul(self.height).max(requested);
+            linear(call, self.out.read(), bytes, requested);
+        }
+    }
+
+    fn unseen(&mut self, call: &Call, code: Code) -> bool {
+        self.after(call, code);
+        code == SUCCESS && self.requested() != 0 && self.out.read() != 0
+    }
+}
+
+/// `cudaMalloc3D`: recorded by the driver call below it; here only for a runtime that goes past us.
+pub struct AllocatePitch3D {
+    out: *mut PitchedPointer,
+    extent: Extent,
+}
+
+impl AllocatePitch3D {
+    /// The block's pointer and pitch are written to `out`.
+    pub fn new(out: *mut PitchedPointer, extent: Extent) -> AllocatePitch3D {
+        AllocatePitch3D { out, extent }
+    }
+
+    fn slices(&self) -> u64 {
+        (self.extent.height as u64).saturating_mul(self.extent.depth as u64)
+    }
+}
+
+impl Recipe for AllocatePitch3D {
+    fn starts(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        let requested = (self.extent.width as u64).saturating_mul(self.slices());
+        if code != SUCCESS {
+            return failure::record(call, Some(Space::Device), Some(requested), code);
+        }
+        if requested == 0 || self.out.is_null() {
+            return call.send(Raw::new(Kind::ZeroSize));
+        }
+        // SAFETY: the runtime has just written through this pointer, successfully.
+        let (address, pitch) = unsafe { ((*self.out).pointer as u64, (*self.out).pitch as u64) };
+        linear(call, address, pitch.saturating_mul(self.slices()).max(requested), requested);
+    }
+
+    fn unseen(&mut self, call: &Call, code: Code) -> bool {
+        self.after(call, code);
+        code == SUCCESS && self.slices() != 0 && self.extent.width != 0
+    }
+}
+
+/// Host memory of the program, registered with the driver.
+pub struct Host {
+    address: u64,
+    bytes: u64,
+}
+
+impl Host {
+    /// `cuMemHostRegister`.
+    pub fn register(pointer: *mut c_void, bytes: usize) -> Host {
+        Host { address: pointer as u64, bytes: bytes as u64 }
+    }
+}
+
+impl Recipe for Host {
+    fn starts(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code != SUCCESS {
+            let at = Some(self.address);
+            return failure::record_at(call, Some(Space::Registered), Some(self.bytes), code, at);
+        }
+        let place = devices::current(call);
+        let raw = Raw { a: self.address, b: self.bytes, c: self.bytes, ..Raw::new(Kind::Alloc) };
+        allocated(call, Space::Registered, Raw { d: place.context, device: place.device, ..raw });
+    }
+
+    fn unseen(&mut self, call: &Call, code: Code) -> bool {
+        self.after(call, code);
+        code == SUCCESS
+    }
+}
+
+/// A free, of whatever family: announced before, taken back if it fails.
+pub struct Free {
+    family: Space,
+    address: u64,
+    stream: Option<(Stream, bool)>,
+    /// What the thread was freeing when this began (a free inside a free).
+    outer: u64,
+    announced: bool,
+}
+
+impl Free {
+    /// A free of `family`.
+    pub fn new(family: Space, address: u64) -> Free {
+        Free { family, address, stream: None, outer: 0, announced: false }
+    }
+
+    /// A stream-ordered free.
+    pub fn on_stream(address: u64, stream: Stream, per_thread: bool) -> Free {
+        Free { stream: Some((stream, per_thread)), ..Free::new(Space::Async, address) }
+    }
+
+    fn announce(&mut self, call: &Call) {
+        let stream = self.stream.map_or(0, |(stream, _)| stream as u64);
+        let raw = Raw { a: self.address, e: stream, ..Raw::new(Kind::Free) };
+        call.send_here(Raw { space: self.family as u8, ..raw });
+        self.announced = true;
+    }
+}
+
+impl Recipe for Free {
+    fn before(&mut self, call: &Call) {
+        self.outer = call.thread.freeing.replace(self.address);
+        let captured = self.stream.is_some_and(|(stream, own)| captures::is_capturing(stream, own));
+        if self.address != 0 && self.outer != self.address && !captured {
+            self.announce(call);
+        }
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        call.thread.freeing.set(self.outer);
+        if self.address == 0 {
+            if code == SUCCESS {
+                call.send(Raw::new(Kind::NullFree));
+            }
+        } else if self.announced && code != SUCCESS {
+            call.send(Raw { a: self.address, b: code as u64, ..Raw::new(Kind::Undo) });
+        }
+    }
+
+    fn unseen(&mut self, call: &Call, code: Code) -> bool {
+        if self.address != 0 {
+            self.announce(call);
+        }
+        self.after(call, code);
+        code == SUCCESS && self.address != 0
+    }
+}

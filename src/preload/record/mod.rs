@@ -1,0 +1,240 @@
+//! The hot path: what happens around every intercepted call.
+//!
+//! A *recipe* says what a call means. It is built for each call from the call's arguments and asked before and after
+//! the real function: frees are recorded before (another thread may get the same address the moment the real free
+//! returns) and taken back if they fail; allocations are recorded after.
+
+pub mod capture;
+pub mod context;
+pub mod failure;
+pub mod memory;
+pub mod pool;
+pub mod resolve;
+pub mod virtual_memory;
+
+use super::guard::{self, Busy, NO_ROW, Thread};
+use super::hooks::{RowId, abi::Code};
+use super::raw::{Parcel, Raw, STACK_IN_PARCEL};
+use super::state::{self, Recorder};
+use super::{channel, stack, threads};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How a call is recorded.
+pub trait Recipe {
+    /// The recording begins with such a call: a context creation or an attempt to allocate.
+    fn starts(&self) -> bool {
+        false
+    }
+    /// It can make events. A driver call of this kind stands for the runtime call above it.
+    fn records(&self) -> bool {
+        true
+    }
+    /// Before the real call.
+    fn before(&mut self, _call: &Call) {}
+    /// After the real call.
+    fn after(&mut self, _call: &Call, _code: Code) {}
+    /// After the real call, also when nothing is recorded.
+    fn always(&mut self, _code: Code) {}
+    /// A runtime call has returned and no driver hook saw anything. True if it did something that a driver hook should
+    /// have seen: this runtime goes past our doors.
+    fn unseen(&mut self, _call: &Call, _code: Code) -> bool {
+        false
+    }
+}
+
+/// A call that is only named, never recorded.
+pub struct Pass;
+
+impl Recipe for Pass {
+    fn records(&self) -> bool {
+        false
+    }
+}
+
+/// A call in progress, with all that recording needs.
+pub struct Call<'a> {
+    recorder: &'static Recorder,
+    thread: &'a Thread,
+    row: RowId,
+}
+
+impl Call<'_> {
+    /// Sends an event, filling in time, thread and call.
+    pub fn send(&self, raw: Raw) {
+        self.send_with_stack(raw, 0);
+    }
+
+    /// Sends an event with the stack of the calling thread.
+    pub fn send_here(&self, mut raw: Raw) {
+        if !self.recorder.config.native_stacks {
+            return self.send(raw);
+        }
+        match stack::capture(self.recorder) {
+            stack::Captured::Known(reference) => self.send_with_stack(raw, reference),
+            stack::Captured::Parcel(parcel) => {
+                self.parcel(parcel);
+                raw.flags |= STACK_IN_PARCEL;
+                self.send(raw);
+            }
+        }
+    }
+
+    fn send_with_stack(&self, raw: Raw, stack: u32) {
+        let label = self.thread.label.get();
+        let row = if label == NO_ROW { self.row } else { label };
+        let thread = threads::number(self.recorder, self.thread);
+        let raw = Raw { time_ns: self.recorder.now(), thread, call: row + 1, stack, ..raw };
+        channel::send(&self.recorder.sender, raw);
+    }
+
+    /// Nanoseconds since the recording began.
+    pub fn now(&self) -> u64 {
+        self.recorder.now()
+    }
+
+    /// The calling thread's number.
+    pub fn thread_number(&self) -> u32 {
+        threads::number(self.recorder, self.thread)
+    }
+
+    /// Sends what does not fit into an event.
+    pub fn parcel(&self, parcel: Parcel) {
+        let thread = threads::number(self.recorder, self.thread);
+        channel::send(&self.recorder.sender, Raw { thread, ..Raw::boxed(parcel) });
+    }
+}
+
+/// Leaves `errno` as it was when dropped: our own work must not show in it.
+struct Errno(libc::c_int);
+
+impl Errno {
+    fn keep() -> Errno {
+        // SAFETY: the location of this thread's errno is always valid.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// Our own work around a call: marked as busy, `errno` kept, and no panic gets out.
+fn at_work(work: impl FnOnce()) {
+    let Some(_busy) = Busy::enter() else { return };
+    let _errno = Errno::keep();
+    if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
+        state::switch_off("an error inside oomhook; recording stops here, the program goes on");
+    }
+}
+
+/// Around a driver function.
+pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -> Code) -> Code {
+    guard::with(|thread| {
+        if thread.busy.get() {
+            return real();
+        }
+        if !recipe.records() {
+            let code = real();
+            at_work(|| recipe.always(code));
+            return code;
+        }
+        if recipe.starts() && !state::is_on() && !state::is_off() {
+            at_work(state::start);
+        }
+        thread.recorded.set(true);
+        thread.depth.set(thread.depth.get() + 1);
+        let call = state::recorder().map(|recorder| Call { recorder, thread, row });
+        if let Some(call) = &call {
+            at_work(|| recipe.before(call));
+        }
+        let code = real();
+        at_work(|| {
+            if let Some(call) = &call {
+                recipe.after(call, code);
+            }
+            recipe.always(code);
+        });
+        let depth = thread.depth.get() - 1;
+        thread.depth.set(depth);
+        if depth == 0 {
+            thread.forget_nested();
+        }
+        code
+    })
+}
+
+/// Around a runtime function: puts its name on the driver calls below it, and records itself only what they do not see.
+pub fn runtime_call(
+    row: RowId,
+    real_address: usize,
+    recipe: &mut dyn Recipe,
+    real: &mut dyn FnMut() -> Code,
+) -> Code {
+    guard::with(|thread| {
+        // A runtime function called by another one is part of that.
+        if thread.busy.get() || thread.label.get() != NO_ROW {
+            return real();
+        }
+        thread.label.set(row);
+        let code = if goes_past_us(real_address) {
+            driver_call(row, recipe, real)
+        } else {
+            thread.recorded.set(false);
+            let code = real();
+            if !thread.recorded.get() && recipe.records() {
+                at_work(|| record_unseen(thread, row, real_address, recipe, code));
+            }
+            code
+        };
+        thread.label.set(NO_ROW);
+        code
+    })
+}
+
+#[cold]
+fn record_unseen(thread: &Thread, row: RowId, real: usize, recipe: &mut dyn Recipe, code: Code) {
+    if recipe.starts() && !state::is_off() {
+        state::start();
+    }
+    let Some(recorder) = state::recorder() else { return };
+    let call = Call { recorder, thread, row };
+    if recipe.unseen(&call, code) {
+        remember_bypass(&call, real);
+    }
+}
+
+/// Runtime functions that were seen to reach the driver past our doors (a library loaded with RTLD_DEEPBIND, a private
+/// entry): they are recorded at their own level from then on.
+static BYPASSING: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+static ANY_BYPASSING: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+fn goes_past_us(real: usize) -> bool {
+    ANY_BYPASSING.load(Ordering::Relaxed)
+        && BYPASSING.iter().any(|known| known.load(Ordering::Relaxed) == real)
+}
+
+#[cold]
+fn remember_bypass(call: &Call, real: usize) {
+    let free = BYPASSING.iter().find(|entry| {
+        entry.compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    });
+    if free.is_none() {
+        return;
+    }
+    let first = !ANY_BYPASSING.swap(true, Ordering::AcqRel);
+    if first {
+        let library = super::libraries::path_of(real);
+        call.parcel(Parcel::Record(oomhook_trace::Record::Note {
+            time_ns: call.recorder.now(),
+            text: format!(
+                "{library} reaches the driver past oomhook's doors (loaded with RTLD_DEEPBIND?): \
+                 its calls are recorded at the level of the CUDA runtime"
+            ),
+        }));
+    }
+}

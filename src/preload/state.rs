@@ -1,0 +1,142 @@
+//! Whether this process is being recorded, and the one recorder it has.
+//!
+//! ```text
+//! Idle ──first context or allocation──▶ Starting ──▶ On ──end, fork child, trouble──▶ Off
+//!   └──OOMHOOK=0, another command──▶ Off
+//! ```
+//! `Off` is final: nothing is recorded in this process any more.
+
+use super::config::Config;
+use super::intern::Interner;
+use super::raw::Raw;
+use super::{channel, process, writer};
+use crossbeam_channel::Sender;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+const IDLE: u8 = 0;
+const STARTING: u8 = 1;
+const ON: u8 = 2;
+const OFF: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(IDLE);
+static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the hooks need to record. Made once, never freed: hooks run until the very end of the process.
+pub struct Recorder {
+    /// Instant 0 of all event times.
+    pub base: Instant,
+    /// To the writer.
+    pub sender: Sender<Raw>,
+    /// Stacks seen so far.
+    pub stacks: Interner,
+    /// Settings.
+    pub config: Config,
+}
+
+impl Recorder {
+    /// Nanoseconds since the recording began.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.base.elapsed().as_nanos() as u64
+    }
+}
+
+/// True while events are recorded.
+#[inline]
+pub fn is_on() -> bool {
+    STATE.load(Ordering::Relaxed) == ON
+}
+
+/// True once nothing will be recorded any more.
+#[inline]
+pub fn is_off() -> bool {
+    STATE.load(Ordering::Relaxed) == OFF
+}
+
+/// The recorder, if events are being recorded.
+#[inline]
+pub fn recorder() -> Option<&'static Recorder> {
+    if STATE.load(Ordering::Acquire) != ON {
+        return None;
+    }
+    last_recorder()
+}
+
+/// The recorder even if recording has ended (for the report).
+pub fn last_recorder() -> Option<&'static Recorder> {
+    // SAFETY: set once to a leaked box before the state became ON.
+    unsafe { RECORDER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Begins the recording if it has not begun; other threads that come here meanwhile wait until it has.
+#[cold]
+pub fn start() {
+    match STATE.compare_exchange(IDLE, STARTING, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            let begun = begin();
+            // A fork child that was made meanwhile may have switched off for good: do not undo that.
+            let next = if begun { ON } else { OFF };
+            let _ = STATE.compare_exchange(STARTING, next, Ordering::AcqRel, Ordering::Acquire);
+        }
+        Err(STARTING) => {
+            // Bounded, so that a thread that died while starting cannot hang the others.
+            let patience = Instant::now() + Duration::from_secs(5);
+            while STATE.load(Ordering::Acquire) == STARTING && Instant::now() < patience {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        Err(_) => {}
+    }
+}
+
+fn begin() -> bool {
+    let (config, complaints) = Config::from_environment();
+    if !config.on {
+        return false;
+    }
+    process::silence_panics();
+    for complaint in complaints {
+        say(&complaint);
+    }
+    let (sender, receiver) = channel::new();
+    let Some(stacks) = Interner::new() else {
+        say("no memory for the table of stacks; nothing is recorded, the program goes on");
+        return false;
+    };
+    super::stack::warm_up();
+    let recorder = Box::leak(Box::new(Recorder { base: Instant::now(), sender, stacks, config }));
+    RECORDER.store(recorder, Ordering::Release);
+    if let Err(error) = writer::spawn(recorder, receiver) {
+        say(&format!("no thread for the writer ({error}); nothing is recorded, the program goes on"));
+        return false;
+    }
+    process::watch_the_end();
+    true
+}
+
+/// Ends the recording for good. Events under way are lost only if the reason is trouble of our own.
+#[cold]
+pub fn switch_off(reason: &str) {
+    if STATE.swap(OFF, Ordering::AcqRel) != OFF {
+        say(reason);
+    }
+}
+
+/// Ends the recording without a word (the end of the process).
+pub fn finish() {
+    STATE.store(OFF, Ordering::Release);
+}
+
+/// In the child of a fork: the parent's recording is not ours. The writer thread does not exist here, and CUDA itself
+/// is unusable in the child of a process that has initialised it.
+pub fn abandon() {
+    STATE.store(OFF, Ordering::Release);
+}
+
+/// One line on stderr, in one write, past all buffers of the program.
+pub fn say(text: &str) {
+    let line = format!("oomhook: {text}\n");
+    // SAFETY: a valid buffer of that length. A closed stderr is no error of the program's.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}

@@ -1,0 +1,169 @@
+//! Gives libraries, frames, stacks and calls their numbers in the trace, and defines each before its first use.
+
+use super::super::hooks;
+use super::super::libraries::{self, Object, Scan};
+use super::super::raw::{Raw, STACK_IN_PARCEL};
+use super::super::state::Recorder;
+use oomhook_trace::record::Library;
+use oomhook_trace::{FrameId, LibraryId, Record, StackId, ThreadId};
+use std::collections::HashMap;
+
+/// Scans kept: a stack may come a little later than the next change of the loaded libraries.
+const SCANS: usize = 32;
+
+/// The loaded libraries at one generation, sorted by address.
+struct Map {
+    generation: u32,
+    ranges: Vec<Range>,
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    start: u64,
+    end: u64,
+    bias: u64,
+    library: LibraryId,
+}
+
+/// Everything defined so far.
+#[derive(Default)]
+pub struct Definitions {
+    new: Vec<Record>,
+    calls: Vec<bool>,
+    /// Loaded now, by what identifies them.
+    libraries: HashMap<(u64, u64, String, Vec<u8>), LibraryId>,
+    last_library: LibraryId,
+    maps: Vec<Map>,
+    frames: HashMap<(LibraryId, u64), FrameId>,
+    stacks: HashMap<u32, StackId>,
+    last_stack: StackId,
+    /// Stacks that came in parcels, waiting for their thread's next event.
+    parcels: HashMap<ThreadId, (u32, Vec<u64>)>,
+    addresses: Vec<u64>,
+}
+
+impl Definitions {
+    /// The definitions made since the last call, to be written before what uses them.
+    pub fn take_new(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Keeps a stack that found no place in the table for the next event of its thread.
+    pub fn keep_parcel(&mut self, thread: ThreadId, generation: u32, addresses: Vec<u64>) {
+        self.parcels.insert(thread, (generation, addresses));
+    }
+
+    /// The call's number (the event's own), defined at its first use.
+    pub fn call(&mut self, id: u16) -> u16 {
+        if id != 0 {
+            if self.calls.is_empty() {
+                self.calls = vec![false; hooks::ROWS + 1];
+            }
+            if let Some(defined) = self.calls.get_mut(usize::from(id))
+                && !*defined
+            {
+                *defined = true;
+                self.new.push(Record::Call { id, name: hooks::row(id - 1).shown.into() });
+            }
+        }
+        id
+    }
+
+    /// The number of an event's stack.
+    pub fn stack(&mut self, recorder: &Recorder, raw: &Raw) -> StackId {
+        if raw.flags & STACK_IN_PARCEL != 0 {
+            let Some((generation, addresses)) = self.parcels.remove(&raw.thread) else { return 0 };
+            // Defined anew each time: the table is full, and dropping a definition would be a lie.
+            return self.define(generation, &addresses);
+        }
+        if raw.stack == 0 {
+            return 0;
+        }
+        if let Some(id) = self.stacks.get(&raw.stack) {
+            return *id;
+        }
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        let generation = recorder.stacks.read(raw.stack, &mut addresses);
+        let id = self.define(generation, &addresses);
+        self.addresses = addresses;
+        self.stacks.insert(raw.stack, id);
+        id
+    }
+
+    fn define(&mut self, generation: u32, addresses: &[u64]) -> StackId {
+        if self.maps.last().is_none_or(|map| map.generation != generation) {
+            for scan in libraries::take_published() {
+                self.load(&scan);
+            }
+        }
+        let frames = addresses.iter().map(|address| self.frame(generation, *address)).collect();
+        self.last_stack += 1;
+        self.new.push(Record::Stack { id: self.last_stack, frames });
+        self.last_stack
+    }
+
+    fn frame(&mut self, generation: u32, address: u64) -> FrameId {
+        let map = self.maps.iter().rev().find(|map| map.generation == generation).or(self.maps.last());
+        let range = map.and_then(|map| {
+            let after = map.ranges.partition_point(|range| range.start <= address);
+            map.ranges[..after].last().filter(|range| address < range.end).copied()
+        });
+        let (library, offset) = match range {
+            Some(range) => (range.library, address.wrapping_sub(range.bias)),
+            None => (0, address),
+        };
+        let next = self.frames.len() as FrameId + 1;
+        let id = *self.frames.entry((library, offset)).or_insert(next);
+        if id == next {
+            self.new.push(Record::Frame { id, library, offset });
+        }
+        id
+    }
+
+    /// Compares a scan with what was loaded before: defines what came, says what went.
+    fn load(&mut self, scan: &Scan) {
+        if self.maps.iter().any(|map| map.generation == scan.generation) {
+            return;
+        }
+        let time_ns = super::super::state::last_recorder().map_or(0, Recorder::now);
+        let mut now = HashMap::with_capacity(scan.objects.len());
+        let mut ranges = Vec::with_capacity(scan.objects.len());
+        for object in &scan.objects {
+            let key = (object.start, object.end, object.path.clone(), object.build_id.clone());
+            let id = match self.libraries.remove(&key) {
+                Some(id) => id,
+                None => self.came(object, time_ns),
+            };
+            ranges.push(Range { start: object.start, end: object.end, bias: object.bias, library: id });
+            now.insert(key, id);
+        }
+        let mut gone: Vec<_> = std::mem::replace(&mut self.libraries, now).into_values().collect();
+        gone.sort_unstable();
+        self.new.extend(gone.into_iter().map(|id| Record::LibraryGone { id, time_ns }));
+        ranges.sort_unstable_by_key(|range| range.start);
+        if self.maps.len() == SCANS {
+            self.maps.remove(0);
+        }
+        self.maps.push(Map { generation: scan.generation, ranges });
+    }
+
+    fn came(&mut self, object: &Object, time_ns: u64) -> LibraryId {
+        self.last_library += 1;
+        let path = if object.path.is_empty() { program() } else { object.path.clone() };
+        self.new.push(Record::Library(Library {
+            id: self.last_library,
+            path,
+            build_id: object.build_id.clone(),
+            start: object.start,
+            end: object.end,
+            bias: object.bias,
+            time_ns,
+        }));
+        self.last_library
+    }
+}
+
+fn program() -> String {
+    std::fs::read_link("/proc/self/exe").map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,305 @@
+//! The writer: one thread that takes events from the channel, gives them names and numbers, appends them to the trace
+//! and feeds the ledger, so that a report is ready at any instant.
+//!
+//! It polls: a parked receiver would cost every sparse send a futex call (17 µs). It never takes the loader's lock
+//! (no dlopen, dlsym, dladdr): a constructor running inside dlopen may be the one that waits for it.
+
+mod definitions;
+mod file;
+mod header;
+mod translate;
+
+use super::channel::TAKEN;
+use super::config::ReportTo;
+use super::raw::{Kind, Parcel, Raw};
+use super::state::{self, Recorder};
+use crossbeam_channel::{Receiver, TryRecvError};
+use definitions::Definitions;
+use file::Output;
+use oomhook_ledger::Ledger;
+use oomhook_trace::record::EndKind;
+use oomhook_trace::{Encoder, Event, Header, Record, What};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sleep while the channel is empty: busy, and after a while without events.
+const NAP: Duration = Duration::from_millis(1);
+const LONG_NAP: Duration = Duration::from_millis(4);
+/// Empty looks after which the naps get longer.
+const IDLE_LOOKS: u32 = 250;
+/// An event waits no longer than this for its chunk.
+const FLUSH_AFTER: Duration = Duration::from_millis(5);
+/// A chunk is made when so many bytes wait.
+const CHUNK: usize = 256 << 10;
+/// A segment ends after so many bytes in the file.
+const SEGMENT: u64 = 64 << 20;
+
+/// Flushes asked for, and those done. A sender that must have its event on file takes a ticket and waits.
+static FLUSH_WANTED: AtomicU64 = AtomicU64::new(0);
+static FLUSH_DONE: AtomicU64 = AtomicU64::new(0);
+
+/// The end of the process, when it has come: the writer takes it, writes the closing record and hands over its books.
+static ENDING: AtomicPtr<Ending> = AtomicPtr::new(std::ptr::null_mut());
+static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
+
+/// How the process ends.
+pub struct Ending {
+    /// In which way.
+    pub kind: EndKind,
+    /// Exit code, if known.
+    pub code: Option<u8>,
+    /// The thread that ends it.
+    pub thread: u32,
+}
+
+/// What the writer knows at the end.
+pub struct Books {
+    /// The header as it was written.
+    pub header: Header,
+    /// The whole story.
+    pub ledger: Ledger,
+    /// Where the trace is; `None` if there is no file.
+    pub path: Option<std::path::PathBuf>,
+}
+
+/// Starts the writer's thread.
+pub fn spawn(recorder: &'static Recorder, receiver: Receiver<Raw>) -> io::Result<()> {
+    // The program's signals are not for this thread: it inherits a mask with all of them blocked.
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset fills `all` before it is used; `before` is only given back.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let spawned = std::thread::Builder::new()
+        .name("oomhook-writer".into())
+        .stack_size(1 << 20)
+        .spawn(move || run(recorder, &receiver));
+    // SAFETY: `before` was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    spawned.map(drop)
+}
+
+/// Has everything sent so far written to the file; waits for it, but no longer than `patience`.
+pub fn flush(patience: Duration) {
+    let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
+    let deadline = Instant::now() + patience;
+    while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on() {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Ends the trace and takes the books; `None` if the writer does not answer in time.
+pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
+    let ending = Box::into_raw(Box::new(ending));
+    let first =
+        ENDING.compare_exchange(std::ptr::null_mut(), ending, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        // SAFETY: it was not published.
+        drop(unsafe { Box::from_raw(ending) });
+        return None;
+    }
+    let deadline = Instant::now() + patience;
+    loop {
+        let books = BOOKS.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !books.is_null() {
+            // SAFETY: leaked by the writer, and taken here by the swap alone.
+            return Some(unsafe { Box::from_raw(books) });
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn run(recorder: &'static Recorder, receiver: &Receiver<Raw>) {
+    let work = AssertUnwindSafe(|| Writer::new(recorder).work(receiver));
+    if std::panic::catch_unwind(work).is_err() {
+        state::switch_off("an error inside oomhook; recording stops here, the program goes on");
+    }
+}
+
+struct Writer {
+    recorder: &'static Recorder,
+    header: Header,
+    definitions: Definitions,
+    encoder: Encoder,
+    ledger: Ledger,
+    output: Output,
+    /// Chunks made and not yet in the file.
+    bytes: Vec<u8>,
+    /// When the oldest event of the chunk in the making was taken.
+    oldest: Option<Instant>,
+    /// File length at which the segment in the making began.
+    segment_start: u64,
+}
+
+impl Writer {
+    fn new(recorder: &'static Recorder) -> Writer {
+        let header = header::make(recorder);
+        let mut output = Output::open(recorder, &header);
+        let mut writer = Writer {
+            recorder,
+            definitions: Definitions::default(),
+            encoder: Encoder::default(),
+            ledger: Ledger::default(),
+            bytes: Vec::new(),
+            oldest: None,
+            segment_start: output.written(),
+            header,
+            output: Output::none(),
+        };
+        for text in output.take_notes() {
+            writer.note(text);
+        }
+        writer.output = output;
+        writer
+    }
+
+    fn work(mut self, receiver: &Receiver<Raw>) {
+        let mut looks = 0;
+        let mut unchecked = 0;
+        // The flush ticket in hand, and how many events must be taken before it is served.
+        let mut serving: Option<(u64, u64)> = None;
+        let mut taken = 0u64;
+        loop {
+            match receiver.try_recv() {
+                Ok(raw) => {
+                    taken += 1;
+                    TAKEN.store(taken, Ordering::Relaxed);
+                    looks = 0;
+                    self.take(&raw);
+                    unchecked += 1;
+                    if unchecked < 64 {
+                        continue;
+                    }
+                }
+                Err(TryRecvError::Empty) => {
+                    serving = serving.map(|(ticket, _)| (ticket, taken));
+                    looks += 1;
+                }
+                Err(TryRecvError::Disconnected) => return,
+            }
+            unchecked = 0;
+            if serving.is_none() {
+                let wanted = FLUSH_WANTED.load(Ordering::Acquire);
+                if wanted > FLUSH_DONE.load(Ordering::Relaxed) {
+                    serving = Some((wanted, taken + receiver.len() as u64));
+                }
+            }
+            if let Some((ticket, until)) = serving
+                && taken >= until
+            {
+                self.flush();
+                FLUSH_DONE.store(ticket, Ordering::Release);
+                serving = None;
+            } else if self.is_due() {
+                self.flush();
+            }
+            if looks > 0 {
+                // Whatever was sent before the end is in by now: the channel has been seen empty after it.
+                let ending = ENDING.load(Ordering::Acquire);
+                if !ending.is_null() && receiver.is_empty() {
+                    // SAFETY: published by `finish` and read by this thread alone; `finish` never frees it.
+                    let ending = unsafe { &*ending };
+                    return self.close(ending);
+                }
+                std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });
+            }
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.encoder.waiting() >= CHUNK || self.oldest.is_some_and(|oldest| oldest.elapsed() >= FLUSH_AFTER)
+    }
+
+    fn take(&mut self, raw: &Raw) {
+        if raw.kind == Kind::Boxed {
+            // SAFETY: each boxed event is taken from the channel once.
+            match unsafe { raw.unbox() } {
+                Parcel::Record(record) => self.emit(&record),
+                Parcel::Stack { generation, addresses } => {
+                    self.definitions.keep_parcel(raw.thread, generation, addresses);
+                }
+            }
+            return;
+        }
+        let (stack, call) = {
+            let Writer { definitions, recorder, .. } = self;
+            (definitions.stack(recorder, raw), definitions.call(raw.call))
+        };
+        for record in self.definitions.take_new() {
+            self.emit(&record);
+        }
+        if let Some(record) = translate::record(raw, stack, call) {
+            self.emit(&record);
+        }
+    }
+
+    fn emit(&mut self, record: &Record) {
+        if self.oldest.is_none() {
+            self.oldest = Some(Instant::now());
+        }
+        self.ledger.apply(record);
+        if self.output.is_open() {
+            self.encoder.put(record);
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        let time_ns = self.recorder.now();
+        self.emit(&Record::Note { time_ns, text });
+    }
+
+    fn flush(&mut self) {
+        self.oldest = None;
+        self.encoder.finish_chunk(&mut self.bytes);
+        self.output.append(&self.bytes);
+        self.bytes.clear();
+        for text in self.output.take_notes() {
+            state::say(&text);
+            self.note(text);
+        }
+        if self.output.written() - self.segment_start >= SEGMENT {
+            self.begin_segment();
+        }
+    }
+
+    /// Opens a segment with a checkpoint: from here on a reader needs nothing of what came before.
+    fn begin_segment(&mut self) {
+        let failed = match self.ledger.checkpoint() {
+            Ok((state, records)) => {
+                let records = records.map(std::borrow::Cow::Owned);
+                self.encoder.begin_segment(&state, records, &mut self.bytes);
+                None
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = failed {
+            // The trace goes on without: it can then be read from its beginning only.
+            self.note(format!("a checkpoint could not be written: {error}"));
+        }
+        self.output.append(&self.bytes);
+        self.bytes.clear();
+        self.segment_start = self.output.written();
+    }
+
+    fn close(mut self, ending: &Ending) {
+        let what = What::End { kind: ending.kind, code: ending.code, signal: None };
+        let time_ns = self.recorder.now();
+        let thread = ending.thread;
+        self.emit(&Record::Event(Event { time_ns, thread, device: None, call: 0, stack: 0, what }));
+        self.flush();
+        let books = Books { header: self.header, ledger: self.ledger, path: self.output.path() };
+        BOOKS.store(Box::into_raw(Box::new(books)), Ordering::Release);
+    }
+}
+
+/// True if this process itself prints the report.
+pub fn reports_itself(recorder: &Recorder) -> bool {
+    recorder.config.report != ReportTo::Off
+}

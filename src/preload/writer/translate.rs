@@ -1,0 +1,40 @@
+//! From the channel's event to the trace's record.
+
+use super::super::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name};
+use oomhook_trace::{Event, Record, Space, StackId, What};
+
+/// The record of an event (`None` for kinds that carry none).
+pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
+    let what = match raw.kind {
+        Kind::Boxed => return None,
+        Kind::Thread => {
+            return Some(Record::Thread { id: raw.thread, tid: raw.c as u32, name: unpack_name(raw.a, raw.b) });
+        }
+        Kind::Alloc => {
+            let space = raw.space()?;
+            // Stream-ordered memory belongs to a pool, all other memory to a context.
+            let (context, pool) = if space == Space::Async { (0, raw.d) } else { (raw.d, 0) };
+            What::Alloc { space, address: raw.a, bytes: raw.b, requested: raw.c, context, stream: raw.e, pool }
+        }
+        Kind::AllocFailed => What::AllocFailed {
+            space: raw.space(),
+            requested: (raw.flags & KNOWN_REQUESTED != 0).then_some(raw.a),
+            code: raw.d as u32,
+            free: (raw.flags & KNOWN_FREE != 0).then_some(raw.b),
+            total: (raw.flags & KNOWN_FREE != 0).then_some(raw.c),
+        },
+        Kind::Free => What::Free { space: raw.space()?, address: raw.a, stream: raw.e },
+        Kind::Undo => What::Undo { address: raw.a, code: raw.b as u32 },
+        Kind::NullFree => What::NullFree,
+        Kind::ZeroSize => What::ZeroSize,
+        Kind::Retain => What::Retain { handle: raw.a },
+        Kind::Map => What::Map { address: raw.a, bytes: raw.b, handle: raw.c, offset: raw.d },
+        Kind::Unmap => What::Unmap { address: raw.a, bytes: raw.b },
+        Kind::ContextCreate => What::ContextCreate { context: raw.a, explicit: raw.b != 0 },
+        Kind::ContextDestroy => What::ContextDestroy { context: raw.a },
+        Kind::Reset => What::Reset,
+        Kind::ThreadExit => What::ThreadExit { name: unpack_name(raw.a, raw.b) },
+    };
+    let device = (raw.device != NO_DEVICE).then_some(raw.device);
+    Some(Record::Event(Event { time_ns: raw.time_ns, thread: raw.thread, device, call, stack, what }))
+}
