@@ -69,8 +69,6 @@ pub enum Effect {
     Freed {
         /// Whose.
         slot: Slot,
-        /// The block ended (no mapping was left).
-        ended: bool,
         /// The call was of another family.
         crossed: bool,
     },
@@ -78,8 +76,6 @@ pub enum Effect {
     Unmapped {
         /// Which.
         mappings: Vec<(u64, Mapping)>,
-        /// Blocks that ended with them.
-        ended: Vec<Slot>,
     },
     /// A context went, or a device was reset.
     Released {
@@ -91,15 +87,15 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The slots that stay in limbo until the announcement is final.
-    pub fn limbo(&self) -> &[Slot] {
+    /// The blocks it is about. Those that ended keep their slots until the announcement is final.
+    pub fn slots(&self) -> Vec<Slot> {
         match self {
-            Effect::Freed {
-                slot, ended: true, ..
-            } => std::slice::from_ref(slot),
-            Effect::Unmapped { ended, .. } => ended,
-            Effect::Released { slots, .. } => slots,
-            _ => &[],
+            Effect::FreeUnknown { .. } => Vec::new(),
+            Effect::Dereferenced { slot } | Effect::Freed { slot, .. } => vec![*slot],
+            Effect::Unmapped { mappings } => {
+                mappings.iter().map(|(_, mapping)| mapping.slot).collect()
+            }
+            Effect::Released { slots, .. } => slots.clone(),
         }
     }
 }

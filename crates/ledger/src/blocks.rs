@@ -24,6 +24,15 @@ pub enum Class {
 }
 
 impl Class {
+    /// Every class.
+    pub const ALL: [Class; 5] = [
+        Class::Pointer,
+        Class::Registered,
+        Class::Array,
+        Class::Handle,
+        Class::Reserved,
+    ];
+
     /// The class of a space's addresses.
     #[must_use]
     pub fn of(space: Space) -> Class {

@@ -136,7 +136,7 @@ impl Ledger {
         let announced = self
             .announcements
             .iter()
-            .flat_map(|(_, one)| slots_of(&one.effect));
+            .flat_map(|(_, one)| one.effect.slots());
         held.chain(mapped)
             .chain(announced)
             .map(|slot| (slot, ()))
@@ -279,18 +279,6 @@ fn row_of(columns: RowColumns) -> Row {
     }
 }
 
-fn slots_of(effect: &Effect) -> Vec<Slot> {
-    match effect {
-        Effect::FreeUnknown { .. } => Vec::new(),
-        Effect::Dereferenced { slot } | Effect::Freed { slot, .. } => vec![*slot],
-        Effect::Unmapped { mappings, ended } => {
-            let mapped = mappings.iter().map(|(_, mapping)| mapping.slot);
-            mapped.chain(ended.iter().copied()).collect()
-        }
-        Effect::Released { slots, .. } => slots.clone(),
-    }
-}
-
 fn renumber_mapping(mapping: Mapping, new: &impl Fn(Slot) -> Option<Slot>) -> Option<Mapping> {
     Some(Mapping {
         slot: new(mapping.slot)?,
@@ -309,21 +297,15 @@ fn renumber(one: &Announcement, new: &impl Fn(Slot) -> Option<Slot>) -> Announce
         Effect::Dereferenced { slot } => Effect::Dereferenced {
             slot: or_none(*slot),
         },
-        Effect::Freed {
-            slot,
-            ended,
-            crossed,
-        } => Effect::Freed {
+        Effect::Freed { slot, crossed } => Effect::Freed {
             slot: or_none(*slot),
-            ended: *ended,
             crossed: *crossed,
         },
-        Effect::Unmapped { mappings, ended } => Effect::Unmapped {
+        Effect::Unmapped { mappings } => Effect::Unmapped {
             mappings: mappings
                 .iter()
                 .filter_map(|(at, mapping)| Some((*at, renumber_mapping(*mapping, new)?)))
                 .collect(),
-            ended: ended.iter().copied().filter_map(new).collect(),
         },
         Effect::Released { slots, context } => Effect::Released {
             slots: slots.iter().copied().filter_map(new).collect(),

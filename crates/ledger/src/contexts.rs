@@ -5,7 +5,7 @@
 
 use crate::amount::Amount;
 use crate::announcements::Effect;
-use crate::blocks::{Block, Slot};
+use crate::blocks::{Block, Class, Slot};
 use crate::hash::Map;
 use crate::history::Cause;
 use crate::ledger::Ledger;
@@ -209,14 +209,29 @@ impl Ledger {
         if let Some(number) = context {
             self.contexts.undo_destroy(number);
         }
-        for slot in slots {
-            if let Some(block) = self.blocks.get(*slot).copied() {
-                *self.released.of(cause).get_mut(block.space) -= block.amount();
-                self.history
-                    .forget(crate::blocks::Class::of(block.space), block.address);
-                self.blocks.show(*slot);
-                self.revive(event, *slot);
-            }
+        // Device memory comes last: if its return is a new peak, all that came back is part of it.
+        let is_device = |slot: &&Slot| {
+            let block = self.blocks.get(**slot);
+            block.is_some_and(|block| block.space.is_device())
+        };
+        let (device, other): (Vec<&Slot>, Vec<&Slot>) = slots.iter().partition(is_device);
+        for slot in other.into_iter().chain(device) {
+            self.undo_one_release(event, *slot, cause);
         }
+    }
+
+    fn undo_one_release(&mut self, event: &Event, slot: Slot, cause: Cause) {
+        let Some(block) = self.blocks.get(slot).copied() else {
+            return;
+        };
+        *self.released.of(cause).get_mut(block.space) -= block.amount();
+        let class = Class::of(block.space);
+        self.history.forget(class, block.address);
+        if self.blocks.find(class, block.address).is_some() {
+            // The address was given out again, so the block did go.
+            return;
+        }
+        self.blocks.show(slot);
+        self.revive(event, slot);
     }
 }

@@ -31,6 +31,11 @@ impl Ledger {
     }
 
     pub(crate) fn announce(&mut self, event: &Event, address: u64, effect: Effect) {
+        for slot in effect.slots() {
+            if self.physical.knows(slot) {
+                self.physical.change(slot, |hold| hold.open += 1);
+            }
+        }
         let last = self.announcements.announce(event.into(), address, effect);
         if let Some(last) = last {
             self.finalise(&last);
@@ -39,9 +44,30 @@ impl Ledger {
 
     /// The announced end has happened for good.
     pub(crate) fn finalise(&mut self, announcement: &Announcement) {
-        for slot in announcement.effect.limbo() {
-            self.physical.forget(*slot);
-            self.blocks.release(*slot);
+        for slot in announcement.effect.slots() {
+            self.conclude(slot);
+        }
+    }
+
+    /// An announcement about this block is over; if it was the last one and the block has ended, its slot is vacant.
+    fn conclude(&mut self, slot: Slot) {
+        if self.physical.knows(slot) {
+            let hold = self.physical.change(slot, |hold| {
+                hold.open = hold.open.saturating_sub(1);
+            });
+            if hold.open > 0 {
+                return;
+            }
+        }
+        self.vacate(slot);
+    }
+
+    /// Empties the slot of a block that has ended.
+    pub(crate) fn vacate(&mut self, slot: Slot) {
+        let block = self.blocks.get(slot);
+        if block.is_some_and(|block| block.state == State::Limbo) {
+            self.physical.forget(slot);
+            self.blocks.release(slot);
         }
     }
 
@@ -86,15 +112,10 @@ impl Ledger {
             self.anomalies
                 .add(anomaly(Kind::CrossApiFree, by, block.address, 0, subject));
         }
-        let ended = mappings == 0;
-        if ended {
+        if mappings == 0 {
             self.end(slot);
         }
-        Effect::Freed {
-            slot,
-            ended,
-            crossed,
-        }
+        Effect::Freed { slot, crossed }
     }
 
     fn count_free(&mut self, event: &Event, block: &Block) {
@@ -143,6 +164,9 @@ impl Ledger {
         };
         let origin = announcement.origin;
         match announcement.effect {
+            Effect::Freed { slot, crossed } => {
+                self.undo_free(event, &announcement, slot, crossed, code);
+            }
             Effect::FreeUnknown { family, counted } => {
                 if counted {
                     self.totals.frees = self.totals.frees.saturating_sub(1);
@@ -158,30 +182,27 @@ impl Ledger {
                 self.physical.change(slot, |hold| hold.references += 1);
                 self.note_failed_free(origin, slot, code);
             }
-            Effect::Freed { .. } => self.undo_free(event, &announcement, code),
-            Effect::Unmapped { mappings, ended } => {
+            Effect::Unmapped { ref mappings } => {
                 for (at, mapping) in mappings {
-                    self.physical.map(at, mapping);
+                    self.physical.map(*at, *mapping);
                     self.physical
                         .change(mapping.slot, |hold| hold.mappings += 1);
-                }
-                for slot in ended {
-                    self.revive(event, slot);
+                    self.revive(event, mapping.slot);
                 }
             }
-            Effect::Released { slots, context } => self.undo_release(event, &slots, context),
+            Effect::Released { ref slots, context } => self.undo_release(event, slots, context),
         }
+        self.finalise(&announcement);
     }
 
-    fn undo_free(&mut self, event: &Event, announcement: &Announcement, code: u32) {
-        let Effect::Freed {
-            slot,
-            ended,
-            crossed,
-        } = announcement.effect
-        else {
-            return;
-        };
+    fn undo_free(
+        &mut self,
+        event: &Event,
+        announcement: &Announcement,
+        slot: Slot,
+        crossed: bool,
+        code: u32,
+    ) {
         let Some(block) = self.blocks.get(slot).copied() else {
             return;
         };
@@ -196,10 +217,12 @@ impl Ledger {
             // Two threads freed the block at once, and it was the other's call that did it.
             rival.effect = Effect::Freed {
                 slot,
-                ended,
                 crossed: false,
             };
             let by = rival.origin;
+            if self.physical.knows(slot) {
+                self.physical.change(slot, |hold| hold.open += 1);
+            }
             self.totals.untracked_frees = self.totals.untracked_frees.saturating_sub(1);
             self.remember(by, &block, Cause::Freed);
             self.blame_double_free(origin, &block, code);
@@ -208,10 +231,6 @@ impl Ledger {
         self.uncount_space_free(&block);
         if self.blocks.find(class, block.address).is_some() {
             // The address was given out again, so the block had ended before.
-            if ended {
-                self.physical.forget(slot);
-                self.blocks.release(slot);
-            }
             self.blame_double_free(origin, &block, code);
             return;
         }
@@ -220,9 +239,7 @@ impl Ledger {
         }
         self.history.forget(class, block.address);
         self.blocks.show(slot);
-        if ended {
-            self.revive(event, slot);
-        }
+        self.revive(event, slot);
         self.note_failed_free(origin, slot, code);
     }
 
@@ -331,9 +348,10 @@ impl Ledger {
         }
     }
 
-    /// A block did not end after all.
+    /// A block did not end after all; does nothing if it lives.
     pub(crate) fn revive(&mut self, event: &Event, slot: Slot) {
-        if let Some(block) = self.blocks.get(slot).copied() {
+        let block = self.blocks.get(slot).copied();
+        if let Some(block) = block.filter(|block| block.state == State::Limbo) {
             self.charge(&block, event.time_ns);
             self.unend(&block);
             self.blocks.set_state(slot, State::Live);

@@ -21,8 +21,9 @@ pub enum Cause {
     ContextDestroyed,
 }
 
-/// A block that ended.
+/// A block that ended. In a checkpoint it is a plain array, as there are many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Columns", from = "Columns")]
 pub struct Ended {
     /// Pointer or handle.
     pub address: u64,
@@ -38,6 +39,53 @@ pub struct Ended {
     pub class: Class,
     /// Why.
     pub cause: Cause,
+}
+
+/// Address, bytes, number, row, class, cause; time, stack, thread and call of the end.
+type Columns = (u64, u64, u64, RowId, u8, u8, u64, u32, u32, u16);
+
+impl From<Ended> for Columns {
+    fn from(ended: Ended) -> Columns {
+        (
+            ended.address,
+            ended.bytes,
+            ended.number,
+            ended.row,
+            ended.class as u8,
+            ended.cause as u8,
+            ended.by.time_ns,
+            ended.by.stack,
+            ended.by.thread,
+            ended.by.call,
+        )
+    }
+}
+
+impl From<Columns> for Ended {
+    fn from(columns: Columns) -> Ended {
+        let (address, bytes, number, row, class, cause, time_ns, stack, thread, call) = columns;
+        Ended {
+            address,
+            bytes,
+            number,
+            by: Origin {
+                time_ns,
+                stack,
+                thread,
+                call,
+            },
+            row,
+            class: Class::ALL
+                .into_iter()
+                .find(|known| *known as u8 == class)
+                .unwrap_or(Class::Pointer),
+            cause: match cause {
+                0 => Cause::Freed,
+                1 => Cause::Reset,
+                _ => Cause::ContextDestroyed,
+            },
+        }
+    }
 }
 
 /// The blocks that ended lately.

@@ -1,4 +1,4 @@
-//! Takes records, keeps the books, answers.
+//! Takes records and keeps the books.
 
 use crate::amount::Amount;
 use crate::announcements::{Announcements, Effect};
@@ -6,12 +6,12 @@ use crate::anomalies::Anomalies;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::definitions::Definitions;
-use crate::devices::{DeviceUse, Devices};
+use crate::devices::Devices;
 use crate::hash::Map;
 use crate::history::History;
 use crate::oom::{self, Failure, OutOfMemory};
-use crate::rows::{Row, RowId, RowKey, Rows};
-use crate::vmm::{Mapping, Physical};
+use crate::rows::{RowId, RowKey, Rows};
+use crate::vmm::{Hold, Mapping, Physical};
 use oomhook_trace::record::{EndKind, LiveBlock};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
@@ -259,16 +259,17 @@ impl Ledger {
     fn replace(&mut self, old: Slot) {
         self.blocks.hide(old);
         let hold = self.physical.hold(old);
-        if hold.mappings > 0 {
+        if self.physical.knows(old) {
             self.physical.change(old, |hold| hold.references = 0);
+        }
+        if hold.mappings > 0 {
             return;
         }
         self.totals.replaced += 1;
-        if let Some(block) = self.blocks.get(old).copied() {
-            self.discharge(&block);
+        self.end(old);
+        if hold.open == 0 {
+            self.vacate(old);
         }
-        self.physical.forget(old);
-        self.blocks.release(old);
     }
 
     fn alloc_failed(&mut self, event: &Event) {
@@ -320,35 +321,30 @@ impl Ledger {
             return;
         };
         self.physical.change(slot, |hold| hold.mappings += 1);
-        if let Some(old) = self.physical.map(address, Mapping { bytes, slot })
-            && self.lose_mapping(old)
-        {
-            self.physical.forget(old.slot);
-            self.blocks.release(old.slot);
+        if let Some(old) = self.physical.map(address, Mapping { bytes, slot }) {
+            let hold = self.lose_mapping(old);
+            if hold.open == 0 {
+                self.vacate(old.slot);
+            }
         }
     }
 
     fn unmap(&mut self, event: &Event, address: u64, bytes: u64) {
         let mappings = self.physical.unmap(address, bytes);
-        let mut ended = Vec::new();
         for (_, mapping) in &mappings {
-            if self.lose_mapping(*mapping) {
-                ended.push(mapping.slot);
-            }
+            self.lose_mapping(*mapping);
         }
-        self.announce(event, address, Effect::Unmapped { mappings, ended });
+        self.announce(event, address, Effect::Unmapped { mappings });
     }
 
-    /// True if the block ended with it.
-    fn lose_mapping(&mut self, mapping: Mapping) -> bool {
+    fn lose_mapping(&mut self, mapping: Mapping) -> Hold {
         let hold = self.physical.change(mapping.slot, |hold| {
             hold.mappings = hold.mappings.saturating_sub(1);
         });
-        let ended = hold.mappings == 0 && hold.references == 0;
-        if ended {
+        if !hold.keeps() {
             self.end(mapping.slot);
         }
-        ended
+        hold
     }
 
     /// A block counts from now on.
@@ -416,117 +412,6 @@ impl Ledger {
         let slot = self.blocks.place(block);
         self.blocks.show(slot);
         slot
-    }
-
-    /// Counts over the whole process.
-    #[must_use]
-    pub fn totals(&self) -> &Totals {
-        &self.totals
-    }
-
-    /// Live bytes and peaks by device and space.
-    #[must_use]
-    pub fn devices(&self) -> &Devices {
-        &self.devices
-    }
-
-    /// One device's use, if it was used.
-    #[must_use]
-    pub fn device(&self, device: Option<u8>) -> Option<&DeviceUse> {
-        self.devices.get(device)
-    }
-
-    /// Every row with its number.
-    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Row)> {
-        self.rows.iter()
-    }
-
-    /// One row.
-    #[must_use]
-    pub fn row(&self, id: RowId) -> Option<&Row> {
-        self.rows.get(id)
-    }
-
-    /// What lived of a row when its device's device bytes were at their peak.
-    #[must_use]
-    pub fn at_peak(&self, row: &Row) -> Amount {
-        row.at_peak(self.devices.peak_number(row.key.device))
-    }
-
-    /// Every living block, in no order.
-    pub fn live_blocks(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.live().map(|(_, block)| block)
-    }
-
-    /// Names, libraries, frames, stacks, threads, devices.
-    #[must_use]
-    pub fn definitions(&self) -> &Definitions {
-        &self.definitions
-    }
-
-    /// Mappings and references of physical memory.
-    #[must_use]
-    pub fn physical(&self) -> &Physical {
-        &self.physical
-    }
-
-    /// What ran out of memory.
-    #[must_use]
-    pub fn oom(&self) -> &OutOfMemory {
-        &self.oom
-    }
-
-    /// What was wrong with frees and registrations.
-    #[must_use]
-    pub fn anomalies(&self) -> &Anomalies {
-        &self.anomalies
-    }
-
-    /// What went with resets and destroyed contexts.
-    #[must_use]
-    pub fn released(&self) -> &Released {
-        &self.released
-    }
-
-    /// Contexts.
-    #[must_use]
-    pub fn contexts(&self) -> &Contexts {
-        &self.contexts
-    }
-
-    /// Pools, as last seen.
-    pub fn pools(&self) -> impl Iterator<Item = &PoolUse> {
-        self.pools.values()
-    }
-
-    /// Threads that made a call, by number.
-    #[must_use]
-    pub fn threads(&self) -> Vec<(ThreadId, ThreadUse)> {
-        let mut all: Vec<_> = self
-            .threads
-            .iter()
-            .map(|(id, usage)| (*id, *usage))
-            .collect();
-        all.sort_unstable_by_key(|(id, _)| *id);
-        all
-    }
-
-    /// What the recording wants the reader to know.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// How the process ended, if the trace says.
-    #[must_use]
-    pub fn end_of_process(&self) -> Option<End> {
-        self.end
-    }
-
-    /// Time of the latest event.
-    #[must_use]
-    pub fn last_ns(&self) -> u64 {
-        self.last_ns
     }
 }
 

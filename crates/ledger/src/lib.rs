@@ -7,7 +7,8 @@
 //!
 //! | module | duty |
 //! |---|---|
-//! | [`ledger`] | takes records, keeps the books, answers |
+//! | [`ledger`] | takes records, keeps the books |
+//! | [`answers`] | what the books can be asked |
 //! | [`amount`] | sums of bytes and blocks |
 //! | [`blocks`] | the living blocks and how to find one by its address |
 //! | [`rows`] | blocks summed by origin, now and at the peak |
@@ -27,6 +28,7 @@
 pub mod amount;
 pub mod announcements;
 pub mod anomalies;
+pub mod answers;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;

@@ -23,6 +23,16 @@ pub struct Hold {
     pub references: u32,
     /// Mappings.
     pub mappings: u32,
+    /// Announcements about it that may still be taken back.
+    pub open: u32,
+}
+
+impl Hold {
+    /// Something keeps the block alive.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.references > 0 || self.mappings > 0
+    }
 }
 
 impl Default for Hold {
@@ -30,6 +40,7 @@ impl Default for Hold {
         Hold {
             references: 1,
             mappings: 0,
+            open: 0,
         }
     }
 }

@@ -1,0 +1,126 @@
+//! What the books can be asked.
+
+use crate::amount::Amount;
+use crate::anomalies::Anomalies;
+use crate::blocks::Block;
+use crate::contexts::{Contexts, Released};
+use crate::definitions::Definitions;
+use crate::devices::{DeviceUse, Devices};
+use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
+use crate::oom::OutOfMemory;
+use crate::rows::{Row, RowId};
+use crate::vmm::Physical;
+use oomhook_trace::ThreadId;
+
+impl Ledger {
+    /// Counts over the whole process.
+    #[must_use]
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Live bytes and peaks by device and space.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// One device's use, if it was used.
+    #[must_use]
+    pub fn device(&self, device: Option<u8>) -> Option<&DeviceUse> {
+        self.devices.get(device)
+    }
+
+    /// Every row with its number.
+    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Row)> {
+        self.rows.iter()
+    }
+
+    /// One row.
+    #[must_use]
+    pub fn row(&self, id: RowId) -> Option<&Row> {
+        self.rows.get(id)
+    }
+
+    /// What lived of a row when its device's device bytes were at their peak.
+    #[must_use]
+    pub fn at_peak(&self, row: &Row) -> Amount {
+        row.at_peak(self.devices.peak_number(row.key.device))
+    }
+
+    /// Every living block, in no order.
+    pub fn live_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.live().map(|(_, block)| block)
+    }
+
+    /// Names, libraries, frames, stacks, threads, devices.
+    #[must_use]
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Mappings and references of physical memory.
+    #[must_use]
+    pub fn physical(&self) -> &Physical {
+        &self.physical
+    }
+
+    /// What ran out of memory.
+    #[must_use]
+    pub fn oom(&self) -> &OutOfMemory {
+        &self.oom
+    }
+
+    /// What was wrong with frees and registrations.
+    #[must_use]
+    pub fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// What went with resets and destroyed contexts.
+    #[must_use]
+    pub fn released(&self) -> &Released {
+        &self.released
+    }
+
+    /// Contexts.
+    #[must_use]
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// Pools, as last seen.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolUse> {
+        self.pools.values()
+    }
+
+    /// Threads that made a call, by number.
+    #[must_use]
+    pub fn threads(&self) -> Vec<(ThreadId, ThreadUse)> {
+        let mut all: Vec<_> = self
+            .threads
+            .iter()
+            .map(|(id, usage)| (*id, *usage))
+            .collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// What the recording wants the reader to know.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How the process ended, if the trace says.
+    #[must_use]
+    pub fn end_of_process(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Time of the latest event.
+    #[must_use]
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+}
