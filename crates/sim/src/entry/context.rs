@@ -56,6 +56,9 @@ entries! {
     "cuCtxGetDevice" 2000 => fn cuCtxGetDevice(call, out: Out<Device>) {
         call.give(out, |driver, thread| Ok(driver.current_device(thread)? as Device))
     }
+    "cuCtxGetDevice" 13000 => fn cuCtxGetDevice_v2(call, out: Out<Device>, context: Handle) {
+        call.give(out, |driver, thread| Ok(driver.named_context(thread, context)? as Device))
+    }
     "cuCtxGetFlags" 7000 => fn cuCtxGetFlags(call, out: Out<u32>) {
         call.give(out, |driver, thread| driver.context_flags(thread))
     }
@@ -64,6 +67,12 @@ entries! {
     }
     "cuCtxSynchronize" 2000 => fn cuCtxSynchronize(call) {
         call.act(|driver, thread| driver.synchronise_context(thread))
+    }
+    "cuCtxSynchronize" 13000 => fn cuCtxSynchronize_v2(call, context: Handle) {
+        call.act(|driver, thread| {
+            let device = driver.named_context(thread, context)?;
+            driver.synchronise_device(thread, device)
+        })
     }
     "cuCtxSetLimit" 3010 => fn cuCtxSetLimit(call, limit: c_int, value: usize) {
         call.act(|driver, thread| driver.set_limit(thread, limit, value))

@@ -63,6 +63,11 @@ entries! {
     "cuStreamGetCtx" 9020 / cuStreamGetCtx_ptsz 9020 => fn cuStreamGetCtx(call, stream: Handle, out: Out<Handle>) {
         call.give(out, |driver, thread| Ok(driver.stream_facts(thread, call.stream(stream))?.2))
     }
+    "cuStreamGetCtx" 12050 / cuStreamGetCtx_v2_ptsz 12050 => fn cuStreamGetCtx_v2(call, stream: Handle, out: Out<Handle>, green: Out<Handle>) {
+        // No stream belongs to a green context here.
+        green.put(0);
+        call.give(out, |driver, thread| Ok(driver.stream_facts(thread, call.stream(stream))?.2))
+    }
     "cuEventCreate" 2000 => fn cuEventCreate(call, out: Out<Handle>, _flags: u32) {
         call.give(out, |driver, thread| driver.create_event(thread))
     }

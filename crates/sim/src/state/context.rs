@@ -179,9 +179,22 @@ impl Driver {
         value.ok_or(Code::UNSUPPORTED_LIMIT)
     }
 
+    /// The device of a context that is named, or of the current one where none is.
+    pub fn named_context(&self, thread: Thread, handle: Handle) -> Answer<usize> {
+        if handle == 0 {
+            return self.current_device(thread);
+        }
+        Ok(self.device_of(self.known_context(handle)?))
+    }
+
     /// Waits for everything in the current context.
     pub fn synchronise_context(&mut self, thread: Thread) -> Answer<()> {
         let device = self.current_device(thread)?;
+        self.synchronise_device(thread, device)
+    }
+
+    /// Waits for everything in a context of a device.
+    pub fn synchronise_device(&mut self, thread: Thread, device: usize) -> Answer<()> {
         self.refuse_in_capture(thread)?;
         self.trim_after_wait(device);
         Ok(())
