@@ -11,7 +11,11 @@ template <class F>
 static F *driver(const char *name, F *) {
     void *found = nullptr;
     cudaDriverEntryPointQueryResult status;
+#if CUDART_VERSION >= 12050
     check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status));
+#else
+    check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &status));
+#endif
     if (status != cudaDriverEntryPointSuccess) check(cudaErrorSymbolNotFound);
     return reinterpret_cast<F *>(found);
 }

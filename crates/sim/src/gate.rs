@@ -8,6 +8,7 @@ use crate::pointer::Out;
 use crate::settings::Settings;
 use crate::state::{Driver, Stream, Thread};
 use std::ffi::c_int;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -25,7 +26,8 @@ fn simulator() -> &'static Simulator {
     static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
     SIMULATOR.get_or_init(|| {
         let variable = |name: &str| std::env::var(name).ok();
-        let complain = |sentence: String| eprintln!("{sentence}");
+        // Nobody may be listening; that is no reason to fail.
+        let complain = |sentence: String| drop(writeln!(std::io::stderr(), "{sentence}"));
         let settings = Settings::read(variable, complain);
         Simulator {
             faults: Faults::read(variable, complain),

@@ -1,7 +1,7 @@
 //! A simulated CUDA driver. Programs load it under the name `libcuda.so.1`.
 //!
-//! It answers as the driver of an H200 does, code by code, where that was measured, and as the
-//! header documents otherwise. It computes nothing: device memory is an address that nobody can
+//! It answers as the driver of an H200 does, code by code, where that was measured; otherwise as the
+//! header documents, and where that is silent, with the likeliest code. It computes nothing: device memory is an address that nobody can
 //! touch, while host memory and managed memory are real and may be read and written.
 //!
 //! # Settings
@@ -35,15 +35,15 @@
 //! - **A module** takes 2 MiB of device memory. Cubins, fat binaries and PTX are told by their first
 //!   bytes; anything else is no image.
 //! - **A failing call** writes garbage into its out parameters.
-//! - **Exit**: from the `atexit` handler registered by the first `cuInit` on, every call answers 4.
-//!   A forked child of an initialised process gets 3.
+//! - **Exit**: from the `atexit` handler registered by the first `cuInit` on, every call answers 4,
+//!   those for error names and texts excepted. A forked child of an initialised process gets 3.
 //! - **Handles** are looked up and never followed.
 //!
 //! # Shape
 //!
-//! [`state`] is the driver as plain data with methods and knows nothing of C; [`entry`] holds the
-//! exported functions, one row each, from which the resolver reads too; [`gate`] stands between
-//! them (state of the process, injected failures, lock, panics); [`pointer`] and [`os`] hold
+//! `state` is the driver as plain data with methods and knows nothing of C; `entry` holds the
+//! exported functions, one row each, from which the resolver reads too; `gate` stands between
+//! them (state of the process, injected failures, lock, panics); `pointer` and `os` hold
 //! what is unsafe.
 
 mod abi;

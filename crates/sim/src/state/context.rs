@@ -75,11 +75,14 @@ impl Driver {
 
     pub fn release_primary(&mut self, thread: Thread, device: i32) -> Answer<()> {
         let index = self.device(device)?;
-        let references = &mut self.devices[index].primary_references;
-        *references = references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
-        if *references == 0 {
+        let references = self.devices[index].primary_references;
+        if references == 0 {
+            return Err(Code::INVALID_CONTEXT);
+        }
+        if references == 1 {
             self.reset_primary(thread, device)?;
         }
+        self.devices[index].primary_references = references - 1;
         Ok(())
     }
 
