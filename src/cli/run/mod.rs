@@ -1,0 +1,103 @@
+//! `oomhook run`: launches a command under the library and reports when it has ended.
+
+mod launch;
+mod program;
+mod simulator;
+mod traces;
+
+use crate::cli::gate::GateOptions;
+use crate::cli::{library, report};
+use launch::Ended;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Launch a command under the library; report at its end.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// Run on the simulated driver instead of a GPU
+    #[arg(long, value_name = "DEVICES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub sim: Option<String>,
+    /// Folder for the traces (made if missing; default: the current folder)
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// A label kept in the trace; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<String>,
+    #[command(flatten)]
+    pub gate: GateOptions,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+fn label(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() && !text.contains('\n') => Ok(text.into()),
+        _ => Err("a label is KEY=VALUE".into()),
+    }
+}
+
+/// Runs the command; the exit code is its own, or that of the gates if it succeeded.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(code) => code,
+        Err(Failure { code, text }) => {
+            eprintln!("oomhook run: {text}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Why the command was not launched.
+pub struct Failure {
+    /// 127 not found, 126 cannot be executed, 2 wrong usage: what shells and launchers say.
+    pub code: u8,
+    /// One line: what is wrong and what to do.
+    pub text: String,
+}
+
+impl Failure {
+    fn usage(text: impl Into<String>) -> Failure {
+        Failure { code: 2, text: text.into() }
+    }
+}
+
+fn try_run(options: &Options) -> Result<ExitCode, Failure> {
+    options.gate.check().map_err(Failure::usage)?;
+    let library = library::find().map_err(Failure::usage)?;
+    let program = program::find(&options.command[0])?;
+    for warning in program.warnings(&options.command) {
+        eprintln!("oomhook run: {warning}");
+    }
+    let simulator = match &options.sim {
+        Some(devices) => Some(simulator::prepare(&library, devices)?),
+        None => None,
+    };
+    let plan = launch::Plan::new(options, &library, simulator.as_ref())?;
+    let ended = launch::launch(&options.command, &plan)?;
+    let found = traces::of_run(&plan);
+    report::print_run(&found, &plan.report_to);
+    if found.is_empty() {
+        eprintln!("oomhook run: {}", nothing_recorded(&plan, simulator.is_some()));
+    }
+    let verdict = if options.gate.any() { Some(options.gate.judge(&found)) } else { None };
+    Ok(match ended {
+        // The program's failure wins over the gate's.
+        Ended::Code(0) => ExitCode::from(verdict.unwrap_or(0)),
+        Ended::Code(code) => ExitCode::from(code),
+        Ended::Signal(signal) => ExitCode::from(128u8.wrapping_add(signal)),
+    })
+}
+
+fn nothing_recorded(plan: &launch::Plan, simulated: bool) -> &'static str {
+    if plan.switched_off {
+        return "OOMHOOK=0: nothing was recorded";
+    }
+    if simulated {
+        return "no CUDA call was recorded. On the simulator only the driver API works: NVIDIA's own CUDA runtime \
+                refuses a simulated driver. Run the program on a GPU, without --sim";
+    }
+    "no CUDA call was recorded: the command made none, or it started its work elsewhere (another machine, a container, \
+     a service)"
+}

@@ -1,0 +1,108 @@
+//! Looks at what is to be launched: is it there, can it be executed, and will the loader put a library into it?
+
+use super::Failure;
+use object::read::elf::FileHeader;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A program that exists and can be executed.
+pub struct Program {
+    path: PathBuf,
+}
+
+/// Commands that start the real work elsewhere, and what to do instead.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("docker", "docker starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
+    ("podman", "podman starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
+    ("nerdctl", "nerdctl starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
+    ("kubectl", "kubectl starts the work in a pod: put oomhook into its image (`oomhook env` shows the lines)"),
+    ("ssh", "ssh starts the work on another machine: run `oomhook run` there"),
+    ("sudo", "sudo drops LD_PRELOAD: write `sudo oomhook run -- CMD`"),
+    ("su", "su drops LD_PRELOAD: run `oomhook run` inside the new shell"),
+    ("doas", "doas drops LD_PRELOAD: write `doas oomhook run -- CMD`"),
+    ("sbatch", "sbatch only queues a job: put `oomhook run` before the command inside the job's script"),
+];
+
+/// Finds the program as execvp would.
+pub fn find(name: &OsStr) -> Result<Program, Failure> {
+    let shown = name.to_string_lossy();
+    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+        vec![PathBuf::from(name)]
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        std::env::split_paths(&path).map(|folder| folder.join(name)).collect()
+    };
+    let mut refused = None;
+    for path in candidates {
+        let Ok(metadata) = path.metadata() else { continue };
+        if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+            return Ok(Program { path });
+        }
+        refused.get_or_insert((path, metadata.is_dir()));
+    }
+    Err(match refused {
+        Some((path, true)) => Failure { code: 126, text: format!("{} is a folder, no program", path.display()) },
+        Some((path, false)) => Failure {
+            code: 126,
+            text: format!(
+                "{} is not executable: `chmod +x` it, or name its interpreter (as in `oomhook run -- python {shown}`)",
+                path.display()
+            ),
+        },
+        None => Failure { code: 127, text: format!("{shown}: no such program; check the name and PATH") },
+    })
+}
+
+impl Program {
+    /// Reasons why the library will not get into this program, or not see its work. It is run all the same.
+    pub fn warnings(&self, command: &[OsString]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let name = self.path.file_name().unwrap_or_default();
+        if let Some((_, advice)) = ELSEWHERE.iter().find(|(known, _)| name == OsStr::new(known)) {
+            warnings.push((*advice).to_owned());
+        }
+        let shown = command[0].to_string_lossy();
+        if let Ok(metadata) = self.path.metadata()
+            && metadata.mode() & 0o6000 != 0
+        {
+            warnings.push(format!(
+                "{shown} is setuid or setgid: the loader ignores LD_PRELOAD there, so nothing will be recorded"
+            ));
+        }
+        if is_static(&interpreter_of(&self.path)) {
+            warnings.push(format!(
+                "{shown} is statically linked: LD_PRELOAD has no effect there, so nothing will be recorded; link it \
+                 dynamically (a static CUDA runtime is fine)"
+            ));
+        }
+        warnings
+    }
+}
+
+/// The interpreter of a script (`#!`), else the file itself.
+fn interpreter_of(path: &Path) -> PathBuf {
+    let mut start = [0u8; 256];
+    let length = File::open(path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let line = start[..length].strip_prefix(b"#!");
+    let line = line.and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    match line.map(|line| line.trim_ascii().split(|byte| *byte == b' ').next().unwrap_or_default()) {
+        Some(interpreter) if !interpreter.is_empty() => PathBuf::from(OsStr::from_bytes(interpreter)),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// True for an ELF program that asks for no loader.
+fn is_static(path: &Path) -> bool {
+    type Elf = object::elf::FileHeader64<object::Endianness>;
+    let Ok(file) = File::open(path) else { return false };
+    let data = object::ReadCache::new(file);
+    let Ok(header) = Elf::parse(&data) else { return false };
+    let Ok(endian) = header.endian() else { return false };
+    let Ok(segments) = header.program_headers(endian, &data) else { return false };
+    use object::read::elf::ProgramHeader;
+    !segments.iter().any(|segment| segment.p_type(endian) == object::elf::PT_INTERP)
+}

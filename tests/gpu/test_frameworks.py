@@ -1,0 +1,55 @@
+"""The frameworks' own accounts are the witnesses."""
+
+import pytest
+
+CACHE = "libc10_cuda"
+
+
+@pytest.mark.parametrize("conf", ["", "expandable_segments:True"])
+def test_pytorch_cache_equals_reserved(python, conf):
+    ran = python("pytorch", env={"PYTORCH_ALLOC_CONF": conf} if conf else None)
+    assert ran.code == 0
+    space = "vmm" if conf else "device"
+    assert ran.live(via=CACHE, space=space) == ran.witness["reserved"]
+    assert ran.live(via=CACHE) == ran.witness["reserved"]
+    assert ran.report["complete"]
+
+
+def test_pytorch_cuda_malloc_async(python):
+    ran = python("pytorch", env={"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"})
+    assert ran.code == 0
+    # Stream-ordered blocks are the tensors themselves, in exact sizes; the pool rounds what PyTorch calls reserved.
+    assert ran.space("async")["live_bytes"] == ran.witness["allocated"]
+    assert ran.space("async")["allocs"] > 50
+
+
+def test_pytorch_out_of_memory_is_reported_and_unchanged(python):
+    ran = python("pytorch_oom")
+    assert ran.code == 1
+    assert "OutOfMemoryError" in ran.stderr
+    group = ran.report["oom"][-1]
+    assert group["requested_bytes"] == 1 << 40
+    assert group["call"] == "cudaMalloc"
+    assert group["total_bytes"] > group["free_bytes"] > 0
+    assert sum(site["bytes"] for site in group["sites"]) >= 4 << 30
+
+
+def test_cupy_pool_equals_total_bytes(python):
+    ran = python("cupy_pool")
+    assert ran.code == 0
+    assert ran.live(via="cupy", space="device") == ran.witness["total_bytes"]
+
+
+def test_jax_arena_is_one_allocation_of_bytes_limit(python):
+    ran = python("jax_arena")
+    assert ran.code == 0
+    limit = ran.witness["bytes_limit"]
+    rows = [row for row in ran.report["leaks"] if row["bytes"] == limit]
+    assert len(rows) == 1 and rows[0]["blocks"] == 1, rows
+
+
+def test_numba_arrays(python):
+    ran = python("numba_arrays")
+    assert ran.code == 0
+    assert ran.report["totals"]["allocs"] >= 2
+    assert ran.space("device")["peak_bytes"] >= ran.witness["bytes"]
