@@ -16,7 +16,9 @@ pub fn begun() {
 /// A capture ended.
 pub fn ended() {
     // A capture begun before we looked must not make the count negative.
-    let _ = ACTIVE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |active| (active > 0).then(|| active - 1));
+    let _ = ACTIVE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |active| {
+        (active > 0).then(|| active - 1)
+    });
 }
 
 /// True while any stream of the process is being captured.
@@ -44,7 +46,8 @@ fn ask(stream: Stream, per_thread: bool) -> bool {
     };
     let Some(function) = found else { return false };
     // SAFETY: libcuda's own symbol, whose ABI this is.
-    let function: IsCapturing = unsafe { std::mem::transmute::<*mut std::ffi::c_void, IsCapturing>(function) };
+    let function: IsCapturing =
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, IsCapturing>(function) };
     let mut status = 0;
     // SAFETY: the stream is the caller's own argument of a call that succeeded or is about to be made.
     let code = unsafe { function(stream, &mut status) };

@@ -53,7 +53,9 @@ fn wait_and_send(sender: &Sender<Raw>, mut raw: Raw) {
         }
         waited += NAP;
         if waited >= PATIENCE {
-            state::switch_off("the writer has been stuck for 5 s; recording stops here, the program goes on");
+            state::switch_off(
+                "the writer has been stuck for 5 s; recording stops here, the program goes on",
+            );
             return;
         }
     }

@@ -64,7 +64,9 @@ impl Config {
         match value("OOMHOOK").as_deref() {
             None | Some("1" | "on") => {}
             Some("0" | "off") => config.on = false,
-            Some(other) => complaints.push(format!("OOMHOOK={other} is neither 0 nor 1; recording is on")),
+            Some(other) => complaints.push(format!(
+                "OOMHOOK={other} is neither 0 nor 1; recording is on"
+            )),
         }
         if let Some(glob) = value("OOMHOOK_ONLY") {
             config.on &= matches(&glob, command);
@@ -100,7 +102,9 @@ impl Config {
         config.run = value("OOMHOOK_RUN").unwrap_or_default();
         if let Some(labels) = value("OOMHOOK_LABELS") {
             let pairs = labels.lines().filter_map(|line| line.split_once('='));
-            config.labels = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+            config.labels = pairs
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect();
         }
         (config, complaints)
     }
@@ -115,12 +119,17 @@ fn lossy(value: OsString) -> String {
 pub fn command_name() -> String {
     let first = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let first = first.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let name = first
+        .rsplit(|byte| *byte == b'/')
+        .next()
+        .unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
 }
 
 fn matches(glob: &str, name: &str) -> bool {
-    let (Ok(glob), Ok(name)) = (CString::new(glob), CString::new(name)) else { return false };
+    let (Ok(glob), Ok(name)) = (CString::new(glob), CString::new(name)) else {
+        return false;
+    };
     let (glob, name): (&CStr, &CStr) = (&glob, &name);
     // SAFETY: both are NUL-terminated.
     unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
@@ -131,14 +140,22 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> (Config, Vec<String>) {
-        let get = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
+        let get = |name: &str| {
+            pairs
+                .iter()
+                .find(|pair| pair.0 == name)
+                .map(|pair| pair.1.to_owned())
+        };
         Config::read(get, "python3.11")
     }
 
     #[test]
     fn nothing_set_means_the_defaults() {
         assert_eq!(read(&[]), (Config::default(), vec![]));
-        assert_eq!(read(&[("OOMHOOK", ""), ("OOMHOOK_DEPTH", "")]), (Config::default(), vec![]));
+        assert_eq!(
+            read(&[("OOMHOOK", ""), ("OOMHOOK_DEPTH", "")]),
+            (Config::default(), vec![])
+        );
     }
 
     #[test]
@@ -155,19 +172,31 @@ mod tests {
         assert_eq!(config.report, ReportTo::Off);
         assert!(!config.native_stacks);
         assert_eq!(config.depth, 8);
-        assert_eq!(config.labels, [("sha".into(), "abc".into()), ("branch".into(), "main=x".into())]);
+        assert_eq!(
+            config.labels,
+            [
+                ("sha".into(), "abc".into()),
+                ("branch".into(), "main=x".into())
+            ]
+        );
         assert!(!read(&[("OOMHOOK", "0")]).0.on);
     }
 
     #[test]
     fn a_malformed_value_gives_one_line_and_the_default() {
-        for (name, value) in
-            [("OOMHOOK", "yes"), ("OOMHOOK_DEPTH", "0"), ("OOMHOOK_DEPTH", "many"), ("OOMHOOK_STACKS", "perl")]
-        {
+        for (name, value) in [
+            ("OOMHOOK", "yes"),
+            ("OOMHOOK_DEPTH", "0"),
+            ("OOMHOOK_DEPTH", "many"),
+            ("OOMHOOK_STACKS", "perl"),
+        ] {
             let (config, complaints) = read(&[(name, value)]);
             assert_eq!(config, Config::default(), "{name}={value}");
             assert_eq!(complaints.len(), 1, "{name}={value}");
-            assert!(complaints[0].starts_with(&format!("{name}={value}")), "{complaints:?}");
+            assert!(
+                complaints[0].starts_with(&format!("{name}={value}")),
+                "{complaints:?}"
+            );
         }
     }
 

@@ -85,7 +85,13 @@ pub struct Busy;
 impl Busy {
     /// `None` if it is busy already.
     pub fn enter() -> Option<Busy> {
-        with(|thread| if thread.busy.replace(true) { None } else { Some(Busy) })
+        with(|thread| {
+            if thread.busy.replace(true) {
+                None
+            } else {
+                Some(Busy)
+            }
+        })
     }
 }
 

@@ -43,7 +43,10 @@ fn reserve(words: usize) -> Option<&'static [AtomicU64]> {
         if memory == libc::MAP_FAILED {
             return None;
         }
-        Some(std::slice::from_raw_parts(memory.cast::<AtomicU64>(), words))
+        Some(std::slice::from_raw_parts(
+            memory.cast::<AtomicU64>(),
+            words,
+        ))
     }
 }
 
@@ -51,7 +54,11 @@ impl Interner {
     /// An empty table; `None` if the kernel gives no memory.
     pub fn new() -> Option<Interner> {
         // Word 0 is left out, so that no stack has reference 0.
-        Some(Interner { slots: reserve(SLOTS)?, arena: reserve(WORDS)?, next: AtomicUsize::new(1) })
+        Some(Interner {
+            slots: reserve(SLOTS)?,
+            arena: reserve(WORDS)?,
+            next: AtomicUsize::new(1),
+        })
     }
 
     /// The reference of a stack, stored now if it is new; `None` when there is no room for it.
@@ -68,13 +75,20 @@ impl Interner {
                     None => self.store(generation, addresses)?,
                 };
                 stored = Some(reference);
-                match slot.compare_exchange(0, tag | u64::from(reference), Ordering::AcqRel, Ordering::Acquire) {
+                match slot.compare_exchange(
+                    0,
+                    tag | u64::from(reference),
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
                     Ok(_) => return Some(reference),
                     // Another thread took the slot, perhaps for the same stack; then our copy is wasted.
                     Err(holder) => entry = holder,
                 }
             }
-            if entry & 0xffff_ffff_0000_0000 == tag && self.equals(entry as u32, generation, addresses) {
+            if entry & 0xffff_ffff_0000_0000 == tag
+                && self.equals(entry as u32, generation, addresses)
+            {
                 return Some(entry as u32);
             }
         }
@@ -112,7 +126,11 @@ impl Interner {
         let at = reference as usize;
         let head = self.arena[at].load(Ordering::Acquire);
         let length = head as u32 as usize;
-        to.extend(self.arena[at + 1..at + 1 + length].iter().map(|word| word.load(Ordering::Relaxed)));
+        to.extend(
+            self.arena[at + 1..at + 1 + length]
+                .iter()
+                .map(|word| word.load(Ordering::Relaxed)),
+        );
         (head >> 32) as u32
     }
 }
@@ -137,13 +155,17 @@ mod tests {
         assert!(first != other && first != later && other != later);
         assert_eq!(read(&interner, first), (1, vec![10, 20, 30]));
         assert_eq!(read(&interner, later), (2, vec![10, 20, 30]));
-        assert_eq!(read(&interner, interner.intern(0, &[]).expect("room")), (0, vec![]));
+        assert_eq!(
+            read(&interner, interner.intern(0, &[]).expect("room")),
+            (0, vec![])
+        );
     }
 
     #[test]
     fn a_full_table_says_so_and_keeps_what_it_has() {
         let interner = Interner::new().expect("memory");
-        let stack = |number: u64| -> [u64; 60] { std::array::from_fn(|frame| number << 8 | frame as u64) };
+        let stack =
+            |number: u64| -> [u64; 60] { std::array::from_fn(|frame| number << 8 | frame as u64) };
         let mut kept = Vec::new();
         let refused = (0..200_000).find(|number| match interner.intern(0, &stack(*number)) {
             Some(reference) => {
@@ -166,11 +188,16 @@ mod tests {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        (0..5000).map(|number| interner.intern(0, &[number, 1, 2]).expect("room")).collect()
+                        (0..5000)
+                            .map(|number| interner.intern(0, &[number, 1, 2]).expect("room"))
+                            .collect()
                     })
                 })
                 .collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"))
+                .collect()
         });
         for (number, reference) in all[0].iter().enumerate() {
             assert!(all.iter().all(|one| one[number] == *reference));

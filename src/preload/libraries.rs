@@ -50,7 +50,11 @@ fn count(info: &libc::dl_phdr_info) -> u32 {
 /// The current generation; publishes a scan first if it has not been seen. Called *after* the addresses of a stack were
 /// taken: whatever they lie in was loaded then and still is, since it is executing.
 pub fn generation() -> u32 {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: libc::size_t, to: *mut c_void) -> c_int {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        to: *mut c_void,
+    ) -> c_int {
         // SAFETY: the loader passes a valid entry, and `to` is the local below.
         unsafe { *to.cast::<u32>() = count(&*info) };
         1
@@ -58,7 +62,11 @@ pub fn generation() -> u32 {
     let mut now = 0u32;
     // SAFETY: the callback matches, and returns at the first object.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut now).cast()) };
-    if NEWEST.load(Ordering::Acquire) == now.wrapping_add(1) { now } else { publish() }
+    if NEWEST.load(Ordering::Acquire) == now.wrapping_add(1) {
+        now
+    } else {
+        publish()
+    }
 }
 
 #[cold]
@@ -132,20 +140,34 @@ fn scan() -> Scan {
 impl Draft {
     fn finish(self) -> Scan {
         let objects = self.objects.into_iter().zip(self.build_ids);
-        let objects = objects.map(|((object, path_end, id_length), id)| (object, path_end, id[..id_length].to_vec()));
+        let objects = objects.map(|((object, path_end, id_length), id)| {
+            (object, path_end, id[..id_length].to_vec())
+        });
         let mut start = 0;
         let objects = objects
             .map(|(object, path_end, build_id)| {
                 let path = String::from_utf8_lossy(&self.paths[start..path_end]).into_owned();
                 start = path_end;
-                Object { path, build_id, ..object }
+                Object {
+                    path,
+                    build_id,
+                    ..object
+                }
             })
             .collect();
-        Scan { generation: self.generation, objects, next: std::ptr::null_mut() }
+        Scan {
+            generation: self.generation,
+            objects,
+            next: std::ptr::null_mut(),
+        }
     }
 }
 
-unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: libc::size_t, draft: *mut c_void) -> c_int {
+unsafe extern "C" fn collect(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    draft: *mut c_void,
+) -> c_int {
     // SAFETY: the loader passes a valid entry; `draft` is the one of `scan`, which waits for us.
     let (info, draft) = unsafe { (&*info, &mut *draft.cast::<Draft>()) };
     draft.generation = count(info);
@@ -162,14 +184,28 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: libc::size_t, dra
         return 1;
     }
     // SAFETY: the loader keeps the program headers mapped while the object is loaded.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let headers =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let bias = info.dlpi_addr;
-    let segments = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    let start = segments.clone().map(|header| header.p_vaddr).min().unwrap_or(0);
-    let end = segments.clone().map(|header| header.p_vaddr + header.p_memsz).max().unwrap_or(0);
+    let segments = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    let start = segments
+        .clone()
+        .map(|header| header.p_vaddr)
+        .min()
+        .unwrap_or(0);
+    let end = segments
+        .clone()
+        .map(|header| header.p_vaddr + header.p_memsz)
+        .max()
+        .unwrap_or(0);
     let mut id = [0u8; 64];
     let mut id_length = 0;
-    for header in headers.iter().filter(|header| header.p_type == libc::PT_NOTE) {
+    for header in headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_NOTE)
+    {
         let mapped = segments.clone().any(|segment| {
             segment.p_flags & libc::PF_R != 0
                 && segment.p_vaddr <= header.p_vaddr
@@ -205,7 +241,9 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
     const NT_GNU_BUILD_ID: u32 = 3;
     let padded = |length: usize| length.checked_add(3).map(|length| length & !3);
     while notes.len() >= 12 {
-        let word = |at: usize| u32::from_ne_bytes([notes[at], notes[at + 1], notes[at + 2], notes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_ne_bytes([notes[at], notes[at + 1], notes[at + 2], notes[at + 3]])
+        };
         let (name_length, length, kind) = (word(0) as usize, word(4) as usize, word(8));
         let body = 12usize.checked_add(padded(name_length)?)?;
         let name = notes.get(12..12usize.checked_add(name_length)?)?;
@@ -221,7 +259,10 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
 /// Path of the object that holds an address, for a note; the address itself if there is none.
 pub fn path_of(address: usize) -> String {
     let scan = scan();
-    let holder = scan.objects.into_iter().find(|object| (object.start..object.end).contains(&(address as u64)));
+    let holder = scan
+        .objects
+        .into_iter()
+        .find(|object| (object.start..object.end).contains(&(address as u64)));
     match holder {
         Some(object) if object.path.is_empty() => "the program".into(),
         Some(object) => object.path,
@@ -238,13 +279,29 @@ mod tests {
         let scan = scan();
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
         let here = the_scan_agrees_with_the_kernel as fn() as usize as u64;
-        let program = scan.objects.iter().find(|object| (object.start..object.end).contains(&here));
+        let program = scan
+            .objects
+            .iter()
+            .find(|object| (object.start..object.end).contains(&here));
         let program = program.expect("this code lies in an object");
-        assert!(program.path.is_empty(), "the program has no path of its own");
+        assert!(
+            program.path.is_empty(),
+            "the program has no path of its own"
+        );
         assert_eq!(program.build_id.len(), 20);
-        let first = maps.lines().find(|line| line.contains("/deps/")).expect("the program is mapped");
-        assert!(first.starts_with(&format!("{:x}-", program.start)), "{first}");
-        assert!(scan.objects.iter().any(|object| object.path.contains("libc.so")));
+        let first = maps
+            .lines()
+            .find(|line| line.contains("/deps/"))
+            .expect("the program is mapped");
+        assert!(
+            first.starts_with(&format!("{:x}-", program.start)),
+            "{first}"
+        );
+        assert!(
+            scan.objects
+                .iter()
+                .any(|object| object.path.contains("libc.so"))
+        );
     }
 
     #[test]
@@ -270,7 +327,11 @@ mod tests {
         };
         assert_eq!(build_id(&note(4, 4)), Some(&[1, 2, 3, 4][..]));
         for (name_length, length) in [(u32::MAX, 4), (4, u32::MAX), (0, 0), (4, 9), (5, 4)] {
-            assert_eq!(build_id(&note(name_length, length)), None, "{name_length} {length}");
+            assert_eq!(
+                build_id(&note(name_length, length)),
+                None,
+                "{name_length} {length}"
+            );
         }
         assert_eq!(build_id(&[0; 11]), None);
     }

@@ -74,7 +74,10 @@ pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "ten thousand names are taken"))
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "ten thousand names are taken",
+    ))
 }
 
 /// A file that could be made, and why the first choice could not.
@@ -90,14 +93,26 @@ pub struct Made {
 /// Makes the file at `wanted`, else in `$TMPDIR`, else in /dev/shm.
 pub fn create_somewhere(wanted: &Path) -> Result<Made, io::Error> {
     let first = match create(wanted) {
-        Ok((file, path)) => return Ok(Made { file, path, instead_of: None }),
+        Ok((file, path)) => {
+            return Ok(Made {
+                file,
+                path,
+                instead_of: None,
+            });
+        }
         Err(error) => error,
     };
     let name = wanted.file_name().unwrap_or(wanted.as_os_str());
-    let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let temporary = std::env::var_os("TMPDIR")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
     for folder in temporary.into_iter().chain([PathBuf::from("/dev/shm")]) {
         if let Ok((file, path)) = create(&folder.join(name)) {
-            return Ok(Made { file, path, instead_of: Some((wanted.to_path_buf(), first)) });
+            return Ok(Made {
+                file,
+                path,
+                instead_of: Some((wanted.to_path_buf(), first)),
+            });
         }
     }
     Err(first)
@@ -108,12 +123,21 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names { pid: 7, host: "node".into(), rank: Some(3), job: Some("../j".into()), command: "python".into() }
+        Names {
+            pid: 7,
+            host: "node".into(),
+            rank: Some(3),
+            job: Some("../j".into()),
+            command: "python".into(),
+        }
     }
 
     #[test]
     fn patterns_are_replaced() {
-        assert_eq!(expand("o.%h.%p.r%r.%c.trace", &names()), "o.node.7.r3.python.trace");
+        assert_eq!(
+            expand("o.%h.%p.r%r.%c.trace", &names()),
+            "o.node.7.r3.python.trace"
+        );
         assert_eq!(expand("%j/%%/%x/%", &names()), ".._j/%/%x/%");
         assert_eq!(expand("%r%j", &Names::default()), "00");
     }
@@ -124,9 +148,19 @@ mod tests {
         std::fs::create_dir(&folder).expect("a folder");
         let wanted = folder.join("a.trace");
         let made: Vec<_> = (0..3).map(|_| create(&wanted).expect("a file").1).collect();
-        assert_eq!(made, [wanted.clone(), folder.join("a.1.trace"), folder.join("a.2.trace")]);
+        assert_eq!(
+            made,
+            [
+                wanted.clone(),
+                folder.join("a.1.trace"),
+                folder.join("a.2.trace")
+            ]
+        );
         std::os::unix::fs::symlink("/etc/passwd", folder.join("b")).expect("a link");
-        assert_eq!(create(&folder.join("b")).expect("a file").1, folder.join("b.1"));
+        assert_eq!(
+            create(&folder.join("b")).expect("a file").1,
+            folder.join("b.1")
+        );
         let mode = std::os::unix::fs::PermissionsExt::mode(&made_permissions(&wanted));
         assert_eq!(mode & 0o777, 0o600);
         std::fs::remove_dir_all(&folder).expect("the folder can go");

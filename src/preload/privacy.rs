@@ -4,36 +4,80 @@ use std::collections::BTreeMap;
 
 /// Variables that are recorded, by beginning.
 const PREFIXES: [&str; 13] = [
-    "CUDA_", "NVIDIA_", "PYTORCH_", "XLA_", "TF_GPU_", "TF_FORCE_", "CUPY_", "RMM_", "NCCL_", "GGML_CUDA_", "SLURM_",
-    "OMPI_COMM_WORLD_", "OOMHOOK",
+    "CUDA_",
+    "NVIDIA_",
+    "PYTORCH_",
+    "XLA_",
+    "TF_GPU_",
+    "TF_FORCE_",
+    "CUPY_",
+    "RMM_",
+    "NCCL_",
+    "GGML_CUDA_",
+    "SLURM_",
+    "OMPI_COMM_WORLD_",
+    "OOMHOOK",
 ];
 
 /// Variables that are recorded, by name.
-const NAMES: [&str; 6] = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "PMI_RANK", "JOB_ID"];
+const NAMES: [&str; 6] = [
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "PMI_RANK",
+    "JOB_ID",
+];
 
 const MASK: &str = "***";
 
 /// Words in a name that say that its value is secret.
-const SECRETS: [&str; 9] =
-    ["token", "secret", "passw", "apikey", "api_key", "api-key", "credential", "private", "auth"];
+const SECRETS: [&str; 9] = [
+    "token",
+    "secret",
+    "passw",
+    "apikey",
+    "api_key",
+    "api-key",
+    "credential",
+    "private",
+    "auth",
+];
 
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRETS.iter().any(|word| name.contains(word)) || name.ends_with("_key") || name.ends_with("-key")
+    SECRETS.iter().any(|word| name.contains(word))
+        || name.ends_with("_key")
+        || name.ends_with("-key")
 }
 
 /// Values that are secrets by their own look.
 fn looks_secret(value: &str) -> bool {
-    ["hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "AKIA", "xoxb-", "eyJ"]
-        .iter()
-        .any(|start| value.len() > start.len() + 12 && value.starts_with(start))
+    [
+        "hf_",
+        "sk-",
+        "ghp_",
+        "gho_",
+        "github_pat_",
+        "glpat-",
+        "AKIA",
+        "xoxb-",
+        "eyJ",
+    ]
+    .iter()
+    .any(|start| value.len() > start.len() + 12 && value.starts_with(start))
 }
 
 /// `scheme://user:password@host` without the password.
 fn without_password(value: &str) -> String {
-    let Some((scheme, rest)) = value.split_once("://") else { return value.into() };
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return value.into();
+    };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    match authority.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
+    match authority
+        .rsplit_once('@')
+        .and_then(|(user, host)| Some((user.split_once(':')?.0, host)))
+    {
         Some((user, host)) => format!("{scheme}://{user}:{MASK}@{host}{path}"),
         None => value.into(),
     }
@@ -73,7 +117,9 @@ pub fn command_line(arguments: &[String]) -> Vec<String> {
 /// The listed variables of an environment.
 pub fn environment(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
     variables
-        .filter(|(name, _)| NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|start| name.starts_with(start)))
+        .filter(|(name, _)| {
+            NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|start| name.starts_with(start))
+        })
         .map(|(name, value)| {
             let value = masked(&name, &value);
             (name, value)
@@ -86,18 +132,49 @@ mod tests {
     use super::*;
 
     fn shown(arguments: &[&str]) -> Vec<String> {
-        command_line(&arguments.iter().map(|argument| (*argument).into()).collect::<Vec<_>>())
+        command_line(
+            &arguments
+                .iter()
+                .map(|argument| (*argument).into())
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn secrets_on_the_command_line_are_masked() {
         assert_eq!(
-            shown(&["train.py", "--api-key", "abc", "--hf_token=xyz", "--lr=0.1", "--auth-token", "--x"]),
-            ["train.py", "--api-key", "***", "--hf_token=***", "--lr=0.1", "--auth-token", "--x"]
+            shown(&[
+                "train.py",
+                "--api-key",
+                "abc",
+                "--hf_token=xyz",
+                "--lr=0.1",
+                "--auth-token",
+                "--x"
+            ]),
+            [
+                "train.py",
+                "--api-key",
+                "***",
+                "--hf_token=***",
+                "--lr=0.1",
+                "--auth-token",
+                "--x"
+            ]
         );
         assert_eq!(
-            shown(&["curl", "https://me:pw@host/a?b", "https://host/a:b@c", "hf_abcdefghijklmnopqrstuv"]),
-            ["curl", "https://me:***@host/a?b", "https://host/a:b@c", "***"]
+            shown(&[
+                "curl",
+                "https://me:pw@host/a?b",
+                "https://host/a:b@c",
+                "hf_abcdefghijklmnopqrstuv"
+            ]),
+            [
+                "curl",
+                "https://me:***@host/a?b",
+                "https://host/a:b@c",
+                "***"
+            ]
         );
     }
 
@@ -110,8 +187,22 @@ mod tests {
             ("SLURM_JOB_ID", "7"),
             ("SLURM_TOKEN", "t"),
         ];
-        let kept = environment(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
-        let kept: Vec<_> = kept.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(kept, ["CUDA_VISIBLE_DEVICES=0", "SLURM_JOB_ID=7", "SLURM_TOKEN=***"]);
+        let kept = environment(
+            variables
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into())),
+        );
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(
+            kept,
+            [
+                "CUDA_VISIBLE_DEVICES=0",
+                "SLURM_JOB_ID=7",
+                "SLURM_TOKEN=***"
+            ]
+        );
     }
 }

@@ -8,7 +8,7 @@ use oomhook_trace::{Record, Space};
 pub enum Kind {
     /// a = address, b = bytes, c = requested, d = context (in the space `async`: the pool), e = stream.
     Alloc,
-    /// a = requested, b = free, c = total, d = code, `KNOWN_*` flags.
+    /// a = requested, b = free, c = total, d = code, e = address of a range to be registered, `KNOWN_*` flags.
     AllocFailed,
     /// a = address, e = stream.
     Free,
@@ -109,7 +109,10 @@ impl Raw {
     /// What is too rare or too large for the fields.
     pub fn boxed(parcel: Parcel) -> Raw {
         let parcel = Box::into_raw(Box::new(parcel));
-        Raw { a: parcel.expose_provenance() as u64, ..Raw::new(Kind::Boxed) }
+        Raw {
+            a: parcel.expose_provenance() as u64,
+            ..Raw::new(Kind::Boxed)
+        }
     }
 
     /// Takes the parcel of a boxed event back.
@@ -131,7 +134,11 @@ impl Raw {
 /// A thread's name (15 bytes at most, as the kernel keeps it) in two numbers.
 pub fn pack_name(name: &[u8; 16]) -> (u64, u64) {
     let (low, high) = name.split_at(8);
-    let number = |half: &[u8]| half.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let number = |half: &[u8]| {
+        half.iter()
+            .rev()
+            .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
+    };
     (number(low), number(high))
 }
 
@@ -140,7 +147,10 @@ pub fn unpack_name(low: u64, high: u64) -> String {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&low.to_le_bytes());
     bytes[8..].copy_from_slice(&high.to_le_bytes());
-    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let length = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
@@ -160,9 +170,18 @@ mod tests {
 
     #[test]
     fn a_parcel_comes_back() {
-        let raw = Raw::boxed(Parcel::Stack { generation: 7, addresses: vec![1, 2] });
+        let raw = Raw::boxed(Parcel::Stack {
+            generation: 7,
+            addresses: vec![1, 2],
+        });
         // SAFETY: made by `boxed` just above, taken once.
         let parcel = unsafe { raw.unbox() };
-        assert_eq!(parcel, Parcel::Stack { generation: 7, addresses: vec![1, 2] });
+        assert_eq!(
+            parcel,
+            Parcel::Stack {
+                generation: 7,
+                addresses: vec![1, 2]
+            }
+        );
     }
 }

@@ -105,10 +105,17 @@ fn begin() -> bool {
         return false;
     };
     super::stack::warm_up();
-    let recorder = Box::leak(Box::new(Recorder { base: Instant::now(), sender, stacks, config }));
+    let recorder = Box::leak(Box::new(Recorder {
+        base: Instant::now(),
+        sender,
+        stacks,
+        config,
+    }));
     RECORDER.store(recorder, Ordering::Release);
     if let Err(error) = writer::spawn(recorder, receiver) {
-        say(&format!("no thread for the writer ({error}); nothing is recorded, the program goes on"));
+        say(&format!(
+            "no thread for the writer ({error}); nothing is recorded, the program goes on"
+        ));
         return false;
     }
     process::watch_the_end();

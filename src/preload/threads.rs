@@ -17,7 +17,11 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn number(recorder: &Recorder, thread: &Thread) -> u32 {
     let id = thread.id.get();
-    if id != NO_ID { id } else { announce(recorder, thread) }
+    if id != NO_ID {
+        id
+    } else {
+        announce(recorder, thread)
+    }
 }
 
 #[cold]
@@ -27,8 +31,20 @@ fn announce(recorder: &Recorder, thread: &Thread) -> u32 {
     let (low, high) = pack_name(&name());
     // SAFETY: gettid takes nothing.
     let tid = unsafe { libc::gettid() };
-    let raw = Raw { a: low, b: high, c: tid as u64, thread: id, ..Raw::new(Kind::Thread) };
-    channel::send(&recorder.sender, Raw { time_ns: recorder.now(), ..raw });
+    let raw = Raw {
+        a: low,
+        b: high,
+        c: tid as u64,
+        thread: id,
+        ..Raw::new(Kind::Thread)
+    };
+    channel::send(
+        &recorder.sender,
+        Raw {
+            time_ns: recorder.now(),
+            ..raw
+        },
+    );
     watch();
     id
 }
@@ -64,12 +80,25 @@ fn watch() {
 }
 
 unsafe extern "C" fn ended(_: *mut c_void) {
-    let Some(recorder) = state::recorder() else { return };
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
     let id = guard::with(|thread| thread.id.get());
     if id == NO_ID {
         return;
     }
     let (low, high) = pack_name(&name());
-    let raw = Raw { a: low, b: high, thread: id, ..Raw::new(Kind::ThreadExit) };
-    channel::send(&recorder.sender, Raw { time_ns: recorder.now(), ..raw });
+    let raw = Raw {
+        a: low,
+        b: high,
+        thread: id,
+        ..Raw::new(Kind::ThreadExit)
+    };
+    channel::send(
+        &recorder.sender,
+        Raw {
+            time_ns: recorder.now(),
+            ..raw
+        },
+    );
 }

@@ -26,7 +26,11 @@ pub fn release() -> Artefacts {
 
 fn make(cargo: escargot::CargoBuild) -> Artefacts {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let messages = cargo.manifest_path(manifest).arg("--lib").args(["-p", "oomhook", "-p", "oomhook-sim"]).exec();
+    let messages = cargo
+        .manifest_path(manifest)
+        .arg("--lib")
+        .args(["-p", "oomhook", "-p", "oomhook-sim"])
+        .exec();
     let mut files: Vec<PathBuf> = Vec::new();
     for message in messages.expect("cargo builds the libraries") {
         let message = message.expect("cargo speaks");
@@ -35,8 +39,15 @@ fn make(cargo: escargot::CargoBuild) -> Artefacts {
         }
     }
     let find = |name: &str| {
-        let found = files.iter().find(|path| path.file_name() == Some(OsStr::new(name)));
-        found.unwrap_or_else(|| panic!("cargo has not built {name}")).clone()
+        let found = files
+            .iter()
+            .find(|path| path.file_name() == Some(OsStr::new(name)));
+        found
+            .unwrap_or_else(|| panic!("cargo has not built {name}"))
+            .clone()
     };
-    Artefacts { library: find("liboomhook.so"), simulator: find("liboomhook_sim.so") }
+    Artefacts {
+        library: find("liboomhook.so"),
+        simulator: find("liboomhook_sim.so"),
+    }
 }

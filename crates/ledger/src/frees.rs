@@ -317,20 +317,18 @@ impl Ledger {
             .map(|(_, block)| subject(block))
     }
 
-    /// A host range could not be registered because it is already; the event names no address, so the first
-    /// registration is looked for by its size.
-    pub(crate) fn failed_register(&mut self, event: &Event, requested: Option<u64>, code: u32) {
-        let mut first = None;
-        if self.scanned <= SCAN_BUDGET {
-            self.scanned += self.blocks.scan_cost();
-            let registered = self.blocks.live().map(|(_, block)| block);
-            first = registered
-                .filter(|block| block.space == Space::Registered)
-                .filter(|block| requested.is_none_or(|bytes| bytes == block.requested))
-                .max_by_key(|block| block.time_ns)
-                .map(subject);
-        }
-        let address = first.map_or(0, |block| block.address);
+    /// A host range could not be registered because it is already.
+    pub(crate) fn failed_register(&mut self, event: &Event, address: u64, code: u32) {
+        let class = Class::of(Space::Registered);
+        let first = match self
+            .blocks
+            .find(class, address)
+            .and_then(|slot| self.blocks.get(slot))
+        {
+            Some(block) => Some(subject(block)),
+            // The new range may begin inside the old one.
+            None => self.find_around(class, address),
+        };
         self.anomalies.add(anomaly(
             Kind::FailedRegister,
             event.into(),

@@ -279,6 +279,7 @@ impl Ledger {
             code,
             free,
             total,
+            address,
         } = event.what
         else {
             return;
@@ -287,7 +288,7 @@ impl Ledger {
             self.totals.failed_allocs += 1;
         }
         if space == Some(Space::Registered) && code == ALREADY_REGISTERED {
-            self.failed_register(event, requested, code);
+            self.failed_register(event, address.unwrap_or(0), code);
         }
         if code != oom::OUT_OF_MEMORY {
             return;

@@ -423,11 +423,13 @@ fn host_memory_is_no_device_memory() {
     let mut story = Story::new();
     story.alloc(A, Space::Pinned, 0x1000, 1 << 35);
     story.alloc(A, Space::Registered, 0x9000, 4 * MIB);
-    story.fails(B, Some(Space::Registered), Some(4 * MIB), 712);
+    story.alloc(A, Space::Registered, 0xf000_0000, 4 * MIB);
+    story.cannot_register(B, 0x9000, 4 * MIB, 712);
+    story.free_in(FREE, Space::Registered, 0xf000_0000);
     story.free_in(FREE, Space::Registered, 0x9000);
     story.free_in(FREE, Space::Pinned, 0x1000);
     assert_eq!(story.space(Space::Pinned).peak_bytes, 34_359_738_368);
-    assert_eq!(story.space(Space::Registered).peak_bytes, 4_194_304);
+    assert_eq!(story.space(Space::Registered).peak_bytes, 2 * 4_194_304);
     assert_eq!(story.space(Space::Registered).live.bytes, 0);
     let anomalies = story.ledger.anomalies();
     assert_eq!(anomalies.failed_register, 1);

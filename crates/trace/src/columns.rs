@@ -274,6 +274,7 @@ impl Columns {
                 code,
                 free,
                 total,
+                address,
             } => {
                 self.kind(kind::ALLOC_FAILED);
                 self.put(C::Other, space.map_or(0, |space| space as u64));
@@ -281,6 +282,7 @@ impl Columns {
                 self.put(C::Other, u64::from(*code));
                 self.put_optional(*free);
                 self.put_optional(*total);
+                self.put_optional(*address);
             }
             What::Free {
                 space,
@@ -617,6 +619,7 @@ impl<'a> Records<'a> {
                 code: self.small(C::Other)?,
                 free: self.take_optional()?,
                 total: self.take_optional()?,
+                address: self.take_optional()?,
             },
             kind::FREE => What::Free {
                 space: self.take_space()?,

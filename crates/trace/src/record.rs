@@ -196,6 +196,8 @@ pub enum What {
         free: Option<u64>,
         /// Total bytes of the device, likewise.
         total: Option<u64>,
+        /// The range's address, where the call names one (a registration).
+        address: Option<u64>,
     },
     /// A block is about to go (before the real call; [`What::Undo`] follows in the same thread if the call fails).
     ///

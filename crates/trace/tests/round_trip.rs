@@ -113,6 +113,7 @@ fn every_kind() -> Vec<Record> {
                 code: 2,
                 free: None,
                 total: None,
+                address: None,
             },
         ),
         event(
@@ -123,6 +124,7 @@ fn every_kind() -> Vec<Record> {
                 code: u32::MAX,
                 free: Some(0),
                 total: Some(max),
+                address: Some(max),
             },
         ),
         event(

@@ -49,7 +49,10 @@ pub struct Place {
     pub device: u8,
 }
 
-const NOWHERE: Place = Place { context: 0, device: NO_DEVICE };
+const NOWHERE: Place = Place {
+    context: 0,
+    device: NO_DEVICE,
+};
 
 /// Known contexts: context << 8 | device, direct-mapped. (Addresses have 56 bits at most.)
 static CONTEXTS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
@@ -69,7 +72,10 @@ pub fn current(_call: &Call) -> Place {
     }
     let known = bucket(context).load(Ordering::Acquire);
     if known >> 8 == context {
-        return Place { context, device: known as u8 };
+        return Place {
+            context,
+            device: known as u8,
+        };
     }
     let device = current_device();
     remember_context(context, device);
@@ -80,7 +86,11 @@ pub fn current(_call: &Call) -> Place {
 fn current_device() -> u8 {
     let mut device: DeviceOrdinal = -1;
     let code = driver!(c"cuCtxGetDevice" (*mut DeviceOrdinal) (&mut device));
-    if code == Some(SUCCESS) { u8::try_from(device).unwrap_or(NO_DEVICE) } else { NO_DEVICE }
+    if code == Some(SUCCESS) {
+        u8::try_from(device).unwrap_or(NO_DEVICE)
+    } else {
+        NO_DEVICE
+    }
 }
 
 /// Notes a context's device. True if it was not known.
@@ -150,8 +160,13 @@ fn device_of_pointer(address: u64) -> u8 {
     const DEVICE_ORDINAL: c_int = 9;
     let mut device: c_int = -1;
     let out: *mut c_void = (&raw mut device).cast();
-    let code = driver!(c"cuPointerGetAttribute" (*mut c_void, c_int, u64) (out, DEVICE_ORDINAL, address));
-    if code == Some(SUCCESS) { u8::try_from(device).unwrap_or(NO_DEVICE) } else { current_device() }
+    let code =
+        driver!(c"cuPointerGetAttribute" (*mut c_void, c_int, u64) (out, DEVICE_ORDINAL, address));
+    if code == Some(SUCCESS) {
+        u8::try_from(device).unwrap_or(NO_DEVICE)
+    } else {
+        current_device()
+    }
 }
 
 /// Devices described in the trace already, a bit each.
@@ -186,9 +201,17 @@ fn describe(call: &Call, ordinal: u8) {
     // The second version tells MIG slices apart; drivers before 11.4 lack it.
     let code = driver!(c"cuDeviceGetUuid_v2" (*mut [u8; 16], DeviceOrdinal) (&mut uuid, device))
         .or_else(|| driver!(c"cuDeviceGetUuid" (*mut [u8; 16], DeviceOrdinal) (&mut uuid, device)));
-    let uuid = if code == Some(SUCCESS) { uuid.to_vec() } else { Vec::new() };
+    let uuid = if code == Some(SUCCESS) {
+        uuid.to_vec()
+    } else {
+        Vec::new()
+    };
     let code = driver!(c"cuDeviceTotalMem_v2" (*mut usize, DeviceOrdinal) (&mut total, device));
-    let total_bytes = if code == Some(SUCCESS) { total as u64 } else { 0 };
+    let total_bytes = if code == Some(SUCCESS) {
+        total as u64
+    } else {
+        0
+    };
     call.parcel(Parcel::Record(Record::Device(Device {
         ordinal: u32::from(ordinal),
         uuid,

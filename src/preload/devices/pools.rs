@@ -17,7 +17,8 @@ static POOLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 pub fn remember(pool: u64, device: u8) {
     let entry = pool << 8 | u64::from(device);
     let _ = POOLS.iter().find(|slot| {
-        slot.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        slot.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     });
 }
 
@@ -33,7 +34,10 @@ pub fn forget(pool: u64) {
 
 /// The device of a pool that the program made; `NO_DEVICE` for a pool on the host.
 pub fn device(pool: u64) -> Option<u8> {
-    let entry = POOLS.iter().map(|slot| slot.load(Ordering::Acquire)).find(|known| known >> 8 == pool);
+    let entry = POOLS
+        .iter()
+        .map(|slot| slot.load(Ordering::Acquire))
+        .find(|known| known >> 8 == pool);
     entry.map(|known| known as u8)
 }
 
@@ -62,14 +66,26 @@ fn figures(pool: u64) -> Option<What> {
 
 fn event(time_ns: u64, thread: u32, device: u8, what: What) -> Record {
     let device = (device != NO_DEVICE).then_some(device);
-    Record::Event(Event { time_ns, thread, device, call: 0, stack: 0, what })
+    Record::Event(Event {
+        time_ns,
+        thread,
+        device,
+        call: 0,
+        stack: 0,
+        what,
+    })
 }
 
 /// Sends the figures of one pool.
 pub fn send_state(call: &Call, pool: u64) {
     if let Some(what) = figures(pool) {
         let device = device(pool).unwrap_or(NO_DEVICE);
-        call.parcel(Parcel::Record(event(call.now(), call.thread_number(), device, what)));
+        call.parcel(Parcel::Record(event(
+            call.now(),
+            call.thread_number(),
+            device,
+            what,
+        )));
     }
 }
 

@@ -26,7 +26,8 @@ fn find_real() -> usize {
     let mut found = 0;
     for version in VERSIONS {
         // SAFETY: NUL-terminated names; a version that does not exist gives NULL. `dlvsym` is not interposed by us.
-        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) } as usize;
+        found =
+            unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) } as usize;
         if found != 0 {
             break;
         }
@@ -67,7 +68,10 @@ pub struct Decision {
     decided: usize,
 }
 
-const GO_ON: Decision = Decision { answer: std::ptr::null(), decided: 0 };
+const GO_ON: Decision = Decision {
+    answer: std::ptr::null(),
+    decided: 0,
+};
 
 /// Looks at a request. Runs inside allocators and loaders: for all names but ours it neither allocates, locks nor
 /// touches anything that is initialised lazily.
@@ -79,7 +83,9 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     }
     // SAFETY: the caller of dlsym passes a NUL-terminated name.
     let name = unsafe { CStr::from_ptr(name) };
-    let Some((_, row)) = hooks::find(name) else { return GO_ON };
+    let Some((_, row)) = hooks::find(name) else {
+        return GO_ON;
+    };
     if handle == libc::RTLD_NEXT {
         // "The one after the caller": only the real dlsym can know, and whatever it finds below us is meant.
         return GO_ON;
@@ -98,13 +104,19 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
         if present {
             return GO_ON;
         }
-        return Decision { answer: std::ptr::null(), decided: 1 };
+        return Decision {
+            answer: std::ptr::null(),
+            decided: 1,
+        };
     }
     if found.is_null() {
         return GO_ON;
     }
     match super::resolver::substitute_named(row, found) {
-        Some(hook) => Decision { answer: hook, decided: 1 },
+        Some(hook) => Decision {
+            answer: hook,
+            decided: 1,
+        },
         None => GO_ON,
     }
 }

@@ -13,13 +13,19 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(target_arch = "aarch64")]
 macro_rules! runtime_stub {
     () => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/preload/doors/runtime_aarch64.s"))
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/preload/doors/runtime_aarch64.s"
+        ))
     };
 }
 #[cfg(target_arch = "x86_64")]
 macro_rules! runtime_stub {
     () => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/preload/doors/runtime_x86_64.s"))
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/preload/doors/runtime_x86_64.s"
+        ))
     };
 }
 #[cfg_attr(test, allow(unused_imports))]
@@ -48,7 +54,9 @@ fn loaded(name: &CStr) -> Option<*mut c_void> {
 
 /// A driver function by exact symbol, as libcuda exports it; null if there is none.
 pub fn driver_symbol(name: &CStr) -> *mut c_void {
-    libcuda().map_or(std::ptr::null_mut(), |handle| dlsym::real_dlsym(handle, name))
+    libcuda().map_or(std::ptr::null_mut(), |handle| {
+        dlsym::real_dlsym(handle, name)
+    })
 }
 
 /// Where the exported symbol of a driver function leads.
@@ -59,7 +67,11 @@ pub fn exported_target(row: &'static Row) -> *const c_void {
         // What the program's own binding would have found without us: the next one in the global scope (which may be
         // another preloaded library's), else libcuda loaded privately.
         let next = dlsym::real_dlsym(libc::RTLD_NEXT, row.symbol);
-        if next.is_null() { driver_symbol(row.symbol) } else { next }
+        if next.is_null() {
+            driver_symbol(row.symbol)
+        } else {
+            next
+        }
     })
 }
 
@@ -100,7 +112,12 @@ fn module_of(address: *const c_void) -> Option<Module> {
     }
     // SAFETY: dladdr1 succeeded, so both are filled in; the link map lives as long as its object is loaded, which the
     // caller guarantees by executing (or holding a function) inside it.
-    Some(unsafe { Module { name: (*map).name, base: info.assume_init().dli_fbase } })
+    Some(unsafe {
+        Module {
+            name: (*map).name,
+            base: info.assume_init().dli_fbase,
+        }
+    })
 }
 
 /// Load address of the object that holds `address`; 0 if none does.

@@ -22,7 +22,9 @@ fn fill() {
     if FILLED.load(Ordering::Acquire) {
         return;
     }
-    let Some(libcuda) = super::libcuda() else { return };
+    let Some(libcuda) = super::libcuda() else {
+        return;
+    };
     for (id, row) in hooks::rows().filter(|(_, row)| hooks::is_driver(row)) {
         let real = real_dlsym(libcuda, row.symbol);
         // The real address takes a slot now, so that no other function of this name can crowd it out.

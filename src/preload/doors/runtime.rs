@@ -40,7 +40,11 @@ pub extern "C" fn target(row: u16, return_address: usize) -> *const c_void {
         return absent as extern "C" fn() -> i32 as *const c_void;
     };
     if known.is_null() {
-        let site = Box::into_raw(Box::new(CallSite { return_address, row, thunk }));
+        let site = Box::into_raw(Box::new(CallSite {
+            return_address,
+            row,
+            thunk,
+        }));
         let _ = bucket.compare_exchange(
             std::ptr::null_mut(),
             site,
@@ -98,9 +102,12 @@ static PINNED: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
 /// Keeps the runtime that holds `function` loaded: its address stands in a slot for good.
 pub fn pin(function: *mut c_void) {
-    let Some(module) = module_of(function) else { return };
+    let Some(module) = module_of(function) else {
+        return;
+    };
     for pinned in &PINNED {
-        match pinned.compare_exchange(0, module.base as usize, Ordering::AcqRel, Ordering::Acquire) {
+        match pinned.compare_exchange(0, module.base as usize, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => {
                 // SAFETY: the loader's own NUL-terminated name of a loaded module.
                 let name = unsafe { CStr::from_ptr(module.name) };

@@ -97,9 +97,21 @@ mod tests {
     #[test]
     fn every_row_is_found_by_its_name_and_no_other_name_is() {
         for (id, row) in rows() {
-            assert_eq!(find(row.symbol).map(|(found, _)| found), Some(id), "{:?}", row.symbol);
+            assert_eq!(
+                find(row.symbol).map(|(found, _)| found),
+                Some(id),
+                "{:?}",
+                row.symbol
+            );
         }
-        for name in [c"cuMemAlloc_v", c"cuMemAlloc_v22", c"cublasCreate_v2", c"curl_easy_init", c"cu", c""] {
+        for name in [
+            c"cuMemAlloc_v",
+            c"cuMemAlloc_v22",
+            c"cublasCreate_v2",
+            c"curl_easy_init",
+            c"cu",
+            c"",
+        ] {
             assert!(find(name).is_none(), "{name:?}");
         }
     }
@@ -117,10 +129,20 @@ mod tests {
     fn shown_names_carry_no_suffix() {
         for (_, row) in rows() {
             let symbol = row.symbol.to_str().expect("a name");
-            assert!(symbol.starts_with(row.shown), "{symbol} is shown as {}", row.shown);
+            assert!(
+                symbol.starts_with(row.shown),
+                "{symbol} is shown as {}",
+                row.shown
+            );
             let suffix = &symbol[row.shown.len()..];
-            let known = ["", "_v2", "_v3", "_v4", "_ptsz", "_ptds", "_v2_ptsz", "_v3_ptsz"];
-            assert!(known.contains(&suffix), "{symbol} is shown as {}", row.shown);
+            let known = [
+                "", "_v2", "_v3", "_v4", "_ptsz", "_ptds", "_v2_ptsz", "_v3_ptsz",
+            ];
+            assert!(
+                known.contains(&suffix),
+                "{symbol} is shown as {}",
+                row.shown
+            );
         }
     }
 }

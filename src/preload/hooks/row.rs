@@ -121,7 +121,11 @@ mod tests {
         assert_eq!(row.thunk_for(real(100)), Some(thunks[0]));
         assert_eq!(row.thunk_for(real(200)), Some(thunks[1]));
         assert_eq!(row.thunk_for(real(100)), Some(thunks[0]));
-        assert_eq!(row.thunk_for(real(2)), None, "our own copy is no real function");
+        assert_eq!(
+            row.thunk_for(real(2)),
+            None,
+            "our own copy is no real function"
+        );
         assert_eq!(row.thunk_for(real(300)), Some(thunks[2]));
         assert_eq!(row.thunk_for(real(400)), Some(thunks[3]));
         assert_eq!(row.thunk_for(real(500)), None, "no slot is left");

@@ -5,13 +5,15 @@
 
 use super::abi::*;
 use super::macros::{driver_table, runtime_table};
+use crate::preload::record::Pass;
 use crate::preload::record::capture::{BeginCapture, EndCapture};
-use crate::preload::record::context::{CreateContext, DestroyContext, ReleasePrimary, ResetPrimary, RetainPrimary};
+use crate::preload::record::context::{
+    CreateContext, DestroyContext, ReleasePrimary, ResetPrimary, RetainPrimary,
+};
 use crate::preload::record::memory::{Allocate, AllocatePitch, AllocatePitch3D, Free, Host, Out};
 use crate::preload::record::pool::{CreatePool, DestroyPool};
 use crate::preload::record::resolve::Resolve;
 use crate::preload::record::virtual_memory::{CreateHandle, MapHandle, RetainHandle, Unmap};
-use crate::preload::record::Pass;
 use oomhook_trace::Space;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -118,7 +120,11 @@ pub(super) const NAMES: [&CStr; DRIVER.len() + RUNTIME.len()] = {
     let mut names = [c""; DRIVER.len() + RUNTIME.len()];
     let mut at = 0;
     while at < names.len() {
-        names[at] = if at < DRIVER.len() { DRIVER_NAMES[at] } else { RUNTIME_NAMES[at - DRIVER.len()] };
+        names[at] = if at < DRIVER.len() {
+            DRIVER_NAMES[at]
+        } else {
+            RUNTIME_NAMES[at - DRIVER.len()]
+        };
         at += 1;
     }
     names

@@ -37,7 +37,9 @@ pub fn watch_the_end() {
 /// A panic of ours is no business of the program's: one line instead of the standard message with its back trace.
 pub fn silence_panics() {
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
+        let place = info
+            .location()
+            .map(|at| format!(" ({}:{})", at.file(), at.line()));
         state::say(&format!("internal error{}", place.unwrap_or_default()));
     }));
 }
@@ -45,7 +47,9 @@ pub fn silence_panics() {
 /// The first exit handler that we see. The driver still answers: the last moment to ask it for its figures.
 unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
-    let Some(recorder) = state::recorder() else { return };
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
     let Some(_busy) = Busy::enter() else { return };
     let _ = std::panic::catch_unwind(|| {
         for record in pools::all_states(recorder, thread_number()) {
@@ -66,7 +70,9 @@ unsafe extern "C" fn forked() {
 
 /// After the program's own destructors: the trace is closed and the report printed.
 unsafe extern "C" fn finalise() {
-    let Some(recorder) = state::recorder() else { return };
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
     let Some(_busy) = Busy::enter() else { return };
     if std::panic::catch_unwind(|| end(recorder)).is_err() {
         state::finish();
@@ -76,7 +82,11 @@ unsafe extern "C" fn finalise() {
 fn end(recorder: &Recorder) {
     let code = EXIT_CODE.load(Ordering::Acquire);
     let code = u8::try_from(code).ok();
-    let ending = Ending { kind: EndKind::Exit, code, thread: thread_number() };
+    let ending = Ending {
+        kind: EndKind::Exit,
+        code,
+        thread: thread_number(),
+    };
     let books = writer::finish(ending, PATIENCE);
     state::finish();
     match books {

@@ -20,7 +20,11 @@ fn created(call: &Call, context: *mut Context, device: DeviceOrdinal, explicit: 
     let device = ordinal(device);
     if devices::remember_context(context, device) {
         devices::announce(call, device);
-        let raw = Raw { a: context, b: u64::from(explicit), ..Raw::new(Kind::ContextCreate) };
+        let raw = Raw {
+            a: context,
+            b: u64::from(explicit),
+            ..Raw::new(Kind::ContextCreate)
+        };
         call.send_here(Raw { device, ..raw });
     }
 }
@@ -83,31 +87,50 @@ pub struct DestroyContext {
 impl DestroyContext {
     /// This context.
     pub fn new(context: Context) -> DestroyContext {
-        DestroyContext { context: context as u64 }
+        DestroyContext {
+            context: context as u64,
+        }
     }
 }
 
 impl Recipe for DestroyContext {
     fn before(&mut self, call: &Call) {
-        call.send_here(Raw { a: self.context, ..Raw::new(Kind::ContextDestroy) });
+        call.send_here(Raw {
+            a: self.context,
+            ..Raw::new(Kind::ContextDestroy)
+        });
     }
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
             devices::forget_context(self.context);
         } else {
-            call.send(Raw { a: self.context, b: code as u64, ..Raw::new(Kind::Undo) });
+            call.send(Raw {
+                a: self.context,
+                b: code as u64,
+                ..Raw::new(Kind::Undo)
+            });
         }
     }
 }
 
 fn announce_reset(call: &Call, device: DeviceOrdinal) {
-    call.send_here(Raw { device: ordinal(device), ..Raw::new(Kind::Reset) });
+    call.send_here(Raw {
+        device: ordinal(device),
+        ..Raw::new(Kind::Reset)
+    });
 }
 
 fn take_reset_back(call: &Call, device: DeviceOrdinal, code: Code) {
-    let raw = Raw { a: u64::from(ordinal(device)), b: code as u64, ..Raw::new(Kind::Undo) };
-    call.send(Raw { device: ordinal(device), ..raw });
+    let raw = Raw {
+        a: u64::from(ordinal(device)),
+        b: code as u64,
+        ..Raw::new(Kind::Undo)
+    };
+    call.send(Raw {
+        device: ordinal(device),
+        ..raw
+    });
 }
 
 /// `cuDevicePrimaryCtxReset`.

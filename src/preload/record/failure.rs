@@ -38,7 +38,11 @@ pub fn record_on(
     device: u8,
 ) {
     devices::announce(call, device);
-    let mut raw = Raw { d: code as u64, device, ..Raw::new(Kind::AllocFailed) };
+    let mut raw = Raw {
+        d: code as u64,
+        device,
+        ..Raw::new(Kind::AllocFailed)
+    };
     raw.space = space.map_or(0, |space| space as u8);
     raw.e = address.unwrap_or(0);
     if let Some(requested) = requested {

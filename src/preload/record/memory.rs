@@ -52,13 +52,33 @@ pub struct Allocate {
 impl Allocate {
     /// Memory of `space`, its address written to `out`.
     pub fn new(space: Space, out: Out, requested: u64) -> Allocate {
-        Allocate { space, out, requested, on_stream: None }
+        Allocate {
+            space,
+            out,
+            requested,
+            on_stream: None,
+        }
     }
 
     /// Stream-ordered memory. `per_thread`: the `_ptsz` form, whose stream 0 is the thread's own.
-    pub fn on_stream(out: Out, requested: usize, stream: Stream, pool: Pool, per_thread: bool) -> Allocate {
-        let on_stream = Some(OnStream { stream, pool, per_thread });
-        Allocate { space: Space::Async, out, requested: requested as u64, on_stream }
+    pub fn on_stream(
+        out: Out,
+        requested: usize,
+        stream: Stream,
+        pool: Pool,
+        per_thread: bool,
+    ) -> Allocate {
+        let on_stream = Some(OnStream {
+            stream,
+            pool,
+            per_thread,
+        });
+        Allocate {
+            space: Space::Async,
+            out,
+            requested: requested as u64,
+            on_stream,
+        }
     }
 
     fn succeeded(&self, call: &Call) {
@@ -66,18 +86,36 @@ impl Allocate {
             return call.send(Raw::new(Kind::ZeroSize));
         }
         let address = self.out.read();
-        let raw = Raw { a: address, b: self.requested, c: self.requested, ..Raw::new(Kind::Alloc) };
+        let raw = Raw {
+            a: address,
+            b: self.requested,
+            c: self.requested,
+            ..Raw::new(Kind::Alloc)
+        };
         match self.on_stream {
             // A captured allocation is a node of a graph: it holds no memory until the graph is launched.
             Some(on) if captures::is_capturing(on.stream, on.per_thread) => {}
             Some(on) => {
                 let device = devices::of_pool(on.pool, address);
-                let raw = Raw { d: on.pool as u64, e: on.stream as u64, device, ..raw };
+                let raw = Raw {
+                    d: on.pool as u64,
+                    e: on.stream as u64,
+                    device,
+                    ..raw
+                };
                 allocated(call, self.space, raw);
             }
             None => {
                 let place = devices::current(call);
-                allocated(call, self.space, Raw { d: place.context, device: place.device, ..raw });
+                allocated(
+                    call,
+                    self.space,
+                    Raw {
+                        d: place.context,
+                        device: place.device,
+                        ..raw
+                    },
+                );
             }
         }
     }
@@ -90,7 +128,10 @@ pub fn allocated(call: &Call, space: Space, raw: Raw) {
     }
     call.thread.note_nested(raw.a);
     devices::announce(call, raw.device);
-    call.send_here(Raw { space: space as u8, ..raw });
+    call.send_here(Raw {
+        space: space as u8,
+        ..raw
+    });
 }
 
 impl Recipe for Allocate {
@@ -142,13 +183,23 @@ pub struct AllocatePitch {
 impl AllocatePitch {
     /// The 64-bit form.
     pub fn new(out: Out, pitch: *mut usize, width: usize, height: usize) -> AllocatePitch {
-        AllocatePitch { out, pitch: Pitch::Wide(pitch), width: width as u64, height: height as u64 }
+        AllocatePitch {
+            out,
+            pitch: Pitch::Wide(pitch),
+            width: width as u64,
+            height: height as u64,
+        }
     }
 
     /// The 32-bit form.
     pub fn new32(out: *mut u32, pitch: *mut u32, width: u32, height: u32) -> AllocatePitch {
         let (width, height) = (u64::from(width), u64::from(height));
-        AllocatePitch { out: Out::Address32(out), pitch: Pitch::Narrow(pitch), width, height }
+        AllocatePitch {
+            out: Out::Address32(out),
+            pitch: Pitch::Narrow(pitch),
+            width,
+            height,
+        }
     }
 
     fn requested(&self) -> u64 {
@@ -159,8 +210,21 @@ impl AllocatePitch {
 /// Sends a block of linear memory whose size is more than was asked for.
 fn linear(call: &Call, address: u64, bytes: u64, requested: u64) {
     let place = devices::current(call);
-    let raw = Raw { a: address, b: bytes, c: requested, d: place.context, ..Raw::new(Kind::Alloc) };
-    allocated(call, Space::Device, Raw { device: place.device, ..raw });
+    let raw = Raw {
+        a: address,
+        b: bytes,
+        c: requested,
+        d: place.context,
+        ..Raw::new(Kind::Alloc)
+    };
+    allocated(
+        call,
+        Space::Device,
+        Raw {
+            device: place.device,
+            ..raw
+        },
+    );
 }
 
 impl Recipe for AllocatePitch {
@@ -218,7 +282,12 @@ impl Recipe for AllocatePitch3D {
         }
         // SAFETY: the runtime has just written through this pointer, successfully.
         let (address, pitch) = unsafe { ((*self.out).pointer as u64, (*self.out).pitch as u64) };
-        linear(call, address, pitch.saturating_mul(self.slices()).max(requested), requested);
+        linear(
+            call,
+            address,
+            pitch.saturating_mul(self.slices()).max(requested),
+            requested,
+        );
     }
 
     fn unseen(&mut self, call: &Call, code: Code) -> bool {
@@ -236,7 +305,10 @@ pub struct Host {
 impl Host {
     /// `cuMemHostRegister`.
     pub fn register(pointer: *mut c_void, bytes: usize) -> Host {
-        Host { address: pointer as u64, bytes: bytes as u64 }
+        Host {
+            address: pointer as u64,
+            bytes: bytes as u64,
+        }
     }
 }
 
@@ -251,8 +323,21 @@ impl Recipe for Host {
             return failure::record_at(call, Some(Space::Registered), Some(self.bytes), code, at);
         }
         let place = devices::current(call);
-        let raw = Raw { a: self.address, b: self.bytes, c: self.bytes, ..Raw::new(Kind::Alloc) };
-        allocated(call, Space::Registered, Raw { d: place.context, device: place.device, ..raw });
+        let raw = Raw {
+            a: self.address,
+            b: self.bytes,
+            c: self.bytes,
+            ..Raw::new(Kind::Alloc)
+        };
+        allocated(
+            call,
+            Space::Registered,
+            Raw {
+                d: place.context,
+                device: place.device,
+                ..raw
+            },
+        );
     }
 
     fn unseen(&mut self, call: &Call, code: Code) -> bool {
@@ -274,18 +359,34 @@ pub struct Free {
 impl Free {
     /// A free of `family`.
     pub fn new(family: Space, address: u64) -> Free {
-        Free { family, address, stream: None, outer: 0, announced: false }
+        Free {
+            family,
+            address,
+            stream: None,
+            outer: 0,
+            announced: false,
+        }
     }
 
     /// A stream-ordered free.
     pub fn on_stream(address: u64, stream: Stream, per_thread: bool) -> Free {
-        Free { stream: Some((stream, per_thread)), ..Free::new(Space::Async, address) }
+        Free {
+            stream: Some((stream, per_thread)),
+            ..Free::new(Space::Async, address)
+        }
     }
 
     fn announce(&mut self, call: &Call) {
         let stream = self.stream.map_or(0, |(stream, _)| stream as u64);
-        let raw = Raw { a: self.address, e: stream, ..Raw::new(Kind::Free) };
-        call.send_here(Raw { space: self.family as u8, ..raw });
+        let raw = Raw {
+            a: self.address,
+            e: stream,
+            ..Raw::new(Kind::Free)
+        };
+        call.send_here(Raw {
+            space: self.family as u8,
+            ..raw
+        });
         self.announced = true;
     }
 }
@@ -293,7 +394,9 @@ impl Free {
 impl Recipe for Free {
     fn before(&mut self, call: &Call) {
         self.outer = call.thread.freeing.replace(self.address);
-        let captured = self.stream.is_some_and(|(stream, own)| captures::is_capturing(stream, own));
+        let captured = self
+            .stream
+            .is_some_and(|(stream, own)| captures::is_capturing(stream, own));
         if self.address != 0 && self.outer != self.address && !captured {
             self.announce(call);
         }
@@ -306,7 +409,11 @@ impl Recipe for Free {
                 call.send(Raw::new(Kind::NullFree));
             }
         } else if self.announced && code != SUCCESS {
-            call.send(Raw { a: self.address, b: code as u64, ..Raw::new(Kind::Undo) });
+            call.send(Raw {
+                a: self.address,
+                b: code as u64,
+                ..Raw::new(Kind::Undo)
+            });
         }
     }
 

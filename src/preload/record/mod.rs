@@ -84,7 +84,13 @@ impl Call<'_> {
         let label = self.thread.label.get();
         let row = if label == NO_ROW { self.row } else { label };
         let thread = threads::number(self.recorder, self.thread);
-        let raw = Raw { time_ns: self.recorder.now(), thread, call: row + 1, stack, ..raw };
+        let raw = Raw {
+            time_ns: self.recorder.now(),
+            thread,
+            call: row + 1,
+            stack,
+            ..raw
+        };
         channel::send(&self.recorder.sender, raw);
     }
 
@@ -101,7 +107,13 @@ impl Call<'_> {
     /// Sends what does not fit into an event.
     pub fn parcel(&self, parcel: Parcel) {
         let thread = threads::number(self.recorder, self.thread);
-        channel::send(&self.recorder.sender, Raw { thread, ..Raw::boxed(parcel) });
+        channel::send(
+            &self.recorder.sender,
+            Raw {
+                thread,
+                ..Raw::boxed(parcel)
+            },
+        );
     }
 }
 
@@ -147,7 +159,11 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
         }
         thread.recorded.set(true);
         thread.depth.set(thread.depth.get() + 1);
-        let call = state::recorder().map(|recorder| Call { recorder, thread, row });
+        let call = state::recorder().map(|recorder| Call {
+            recorder,
+            thread,
+            row,
+        });
         if let Some(call) = &call {
             at_work(|| recipe.before(call));
         }
@@ -200,8 +216,14 @@ fn record_unseen(thread: &Thread, row: RowId, real: usize, recipe: &mut dyn Reci
     if recipe.starts() && !state::is_off() {
         state::start();
     }
-    let Some(recorder) = state::recorder() else { return };
-    let call = Call { recorder, thread, row };
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
+    let call = Call {
+        recorder,
+        thread,
+        row,
+    };
     if recipe.unseen(&call, code) {
         remember_bypass(&call, real);
     }
@@ -215,13 +237,17 @@ static ANY_BYPASSING: AtomicBool = AtomicBool::new(false);
 #[inline]
 fn goes_past_us(real: usize) -> bool {
     ANY_BYPASSING.load(Ordering::Relaxed)
-        && BYPASSING.iter().any(|known| known.load(Ordering::Relaxed) == real)
+        && BYPASSING
+            .iter()
+            .any(|known| known.load(Ordering::Relaxed) == real)
 }
 
 #[cold]
 fn remember_bypass(call: &Call, real: usize) {
     let free = BYPASSING.iter().find(|entry| {
-        entry.compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        entry
+            .compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     });
     if free.is_none() {
         return;

@@ -16,7 +16,11 @@ pub struct CreateHandle {
 
 impl CreateHandle {
     /// The handle is written to `handle`.
-    pub fn new(handle: *mut VmmHandle, bytes: usize, properties: *const VmmProperties) -> CreateHandle {
+    pub fn new(
+        handle: *mut VmmHandle,
+        bytes: usize,
+        properties: *const VmmProperties,
+    ) -> CreateHandle {
         let device = if properties.is_null() {
             NO_DEVICE
         } else {
@@ -27,7 +31,20 @@ impl CreateHandle {
                 _ => NO_DEVICE,
             }
         };
-        CreateHandle { handle, bytes: bytes as u64, device }
+        CreateHandle {
+            handle,
+            bytes: bytes as u64,
+            device,
+        }
+    }
+
+    /// Physical memory on the host is pinned memory.
+    fn space(&self) -> Space {
+        if self.device == NO_DEVICE {
+            Space::Pinned
+        } else {
+            Space::Vmm
+        }
     }
 }
 
@@ -38,7 +55,7 @@ impl Recipe for CreateHandle {
 
     fn after(&mut self, call: &Call, code: Code) {
         if code != SUCCESS {
-            let (space, bytes) = (Some(Space::Vmm), Some(self.bytes));
+            let (space, bytes) = (Some(self.space()), Some(self.bytes));
             return failure::record_on(call, space, bytes, code, None, self.device);
         }
         if self.handle.is_null() {
@@ -46,8 +63,20 @@ impl Recipe for CreateHandle {
         }
         // SAFETY: the driver has just written the handle, successfully.
         let handle = unsafe { self.handle.read() };
-        let raw = Raw { a: handle, b: self.bytes, c: self.bytes, ..Raw::new(Kind::Alloc) };
-        allocated(call, Space::Vmm, Raw { device: self.device, ..raw });
+        let raw = Raw {
+            a: handle,
+            b: self.bytes,
+            c: self.bytes,
+            ..Raw::new(Kind::Alloc)
+        };
+        allocated(
+            call,
+            self.space(),
+            Raw {
+                device: self.device,
+                ..raw
+            },
+        );
     }
 }
 
@@ -68,7 +97,10 @@ impl Recipe for RetainHandle {
         if code == SUCCESS && !self.handle.is_null() {
             // SAFETY: the driver has just written the handle, successfully.
             let handle = unsafe { self.handle.read() };
-            call.send_here(Raw { a: handle, ..Raw::new(Kind::Retain) });
+            call.send_here(Raw {
+                a: handle,
+                ..Raw::new(Kind::Retain)
+            });
         }
     }
 }
@@ -84,15 +116,28 @@ pub struct MapHandle {
 impl MapHandle {
     /// `bytes` of `handle` from `offset`, at `address`.
     pub fn new(address: u64, bytes: usize, offset: usize, handle: VmmHandle) -> MapHandle {
-        MapHandle { address, bytes: bytes as u64, offset: offset as u64, handle }
+        MapHandle {
+            address,
+            bytes: bytes as u64,
+            offset: offset as u64,
+            handle,
+        }
     }
 }
 
 impl Recipe for MapHandle {
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
-            let raw = Raw { a: self.address, b: self.bytes, c: self.handle, ..Raw::new(Kind::Map) };
-            call.send_here(Raw { d: self.offset, ..raw });
+            let raw = Raw {
+                a: self.address,
+                b: self.bytes,
+                c: self.handle,
+                ..Raw::new(Kind::Map)
+            };
+            call.send_here(Raw {
+                d: self.offset,
+                ..raw
+            });
         }
     }
 }
@@ -106,18 +151,29 @@ pub struct Unmap {
 impl Unmap {
     /// The mappings in this range.
     pub fn new(address: u64, bytes: usize) -> Unmap {
-        Unmap { address, bytes: bytes as u64 }
+        Unmap {
+            address,
+            bytes: bytes as u64,
+        }
     }
 }
 
 impl Recipe for Unmap {
     fn before(&mut self, call: &Call) {
-        call.send_here(Raw { a: self.address, b: self.bytes, ..Raw::new(Kind::Unmap) });
+        call.send_here(Raw {
+            a: self.address,
+            b: self.bytes,
+            ..Raw::new(Kind::Unmap)
+        });
     }
 
     fn after(&mut self, call: &Call, code: Code) {
         if code != SUCCESS {
-            call.send(Raw { a: self.address, b: code as u64, ..Raw::new(Kind::Undo) });
+            call.send(Raw {
+                a: self.address,
+                b: code as u64,
+                ..Raw::new(Kind::Undo)
+            });
         }
     }
 }

@@ -29,7 +29,10 @@ pub fn capture(recorder: &Recorder) -> Captured {
     let generation = libraries::generation();
     match recorder.stacks.intern(generation, addresses) {
         Some(reference) => Captured::Known(reference),
-        None => Captured::Parcel(Parcel::Stack { generation, addresses: addresses.to_vec() }),
+        None => Captured::Parcel(Parcel::Stack {
+            generation,
+            addresses: addresses.to_vec(),
+        }),
     }
 }
 

@@ -63,7 +63,10 @@ impl Definitions {
                 && !*defined
             {
                 *defined = true;
-                self.new.push(Record::Call { id, name: hooks::row(id - 1).shown.into() });
+                self.new.push(Record::Call {
+                    id,
+                    name: hooks::row(id - 1).shown.into(),
+                });
             }
         }
         id
@@ -72,7 +75,9 @@ impl Definitions {
     /// The number of an event's stack.
     pub fn stack(&mut self, recorder: &Recorder, raw: &Raw) -> StackId {
         if raw.flags & STACK_IN_PARCEL != 0 {
-            let Some((generation, addresses)) = self.parcels.remove(&raw.thread) else { return 0 };
+            let Some((generation, addresses)) = self.parcels.remove(&raw.thread) else {
+                return 0;
+            };
             // Defined anew each time: the table is full, and dropping a definition would be a lie.
             return self.define(generation, &addresses);
         }
@@ -92,22 +97,40 @@ impl Definitions {
     }
 
     fn define(&mut self, generation: u32, addresses: &[u64]) -> StackId {
-        if self.maps.last().is_none_or(|map| map.generation != generation) {
+        if self
+            .maps
+            .last()
+            .is_none_or(|map| map.generation != generation)
+        {
             for scan in libraries::take_published() {
                 self.load(&scan);
             }
         }
-        let frames = addresses.iter().map(|address| self.frame(generation, *address)).collect();
+        let frames = addresses
+            .iter()
+            .map(|address| self.frame(generation, *address))
+            .collect();
         self.last_stack += 1;
-        self.new.push(Record::Stack { id: self.last_stack, frames });
+        self.new.push(Record::Stack {
+            id: self.last_stack,
+            frames,
+        });
         self.last_stack
     }
 
     fn frame(&mut self, generation: u32, address: u64) -> FrameId {
-        let map = self.maps.iter().rev().find(|map| map.generation == generation).or(self.maps.last());
+        let map = self
+            .maps
+            .iter()
+            .rev()
+            .find(|map| map.generation == generation)
+            .or(self.maps.last());
         let range = map.and_then(|map| {
             let after = map.ranges.partition_point(|range| range.start <= address);
-            map.ranges[..after].last().filter(|range| address < range.end).copied()
+            map.ranges[..after]
+                .last()
+                .filter(|range| address < range.end)
+                .copied()
         });
         let (library, offset) = match range {
             Some(range) => (range.library, address.wrapping_sub(range.bias)),
@@ -116,41 +139,71 @@ impl Definitions {
         let next = self.frames.len() as FrameId + 1;
         let id = *self.frames.entry((library, offset)).or_insert(next);
         if id == next {
-            self.new.push(Record::Frame { id, library, offset });
+            self.new.push(Record::Frame {
+                id,
+                library,
+                offset,
+            });
         }
         id
     }
 
     /// Compares a scan with what was loaded before: defines what came, says what went.
     fn load(&mut self, scan: &Scan) {
-        if self.maps.iter().any(|map| map.generation == scan.generation) {
+        if self
+            .maps
+            .iter()
+            .any(|map| map.generation == scan.generation)
+        {
             return;
         }
         let time_ns = super::super::state::last_recorder().map_or(0, Recorder::now);
         let mut now = HashMap::with_capacity(scan.objects.len());
         let mut ranges = Vec::with_capacity(scan.objects.len());
         for object in &scan.objects {
-            let key = (object.start, object.end, object.path.clone(), object.build_id.clone());
+            let key = (
+                object.start,
+                object.end,
+                object.path.clone(),
+                object.build_id.clone(),
+            );
             let id = match self.libraries.remove(&key) {
                 Some(id) => id,
                 None => self.came(object, time_ns),
             };
-            ranges.push(Range { start: object.start, end: object.end, bias: object.bias, library: id });
+            ranges.push(Range {
+                start: object.start,
+                end: object.end,
+                bias: object.bias,
+                library: id,
+            });
             now.insert(key, id);
         }
-        let mut gone: Vec<_> = std::mem::replace(&mut self.libraries, now).into_values().collect();
+        let mut gone: Vec<_> = std::mem::replace(&mut self.libraries, now)
+            .into_values()
+            .collect();
         gone.sort_unstable();
-        self.new.extend(gone.into_iter().map(|id| Record::LibraryGone { id, time_ns }));
+        self.new.extend(
+            gone.into_iter()
+                .map(|id| Record::LibraryGone { id, time_ns }),
+        );
         ranges.sort_unstable_by_key(|range| range.start);
         if self.maps.len() == SCANS {
             self.maps.remove(0);
         }
-        self.maps.push(Map { generation: scan.generation, ranges });
+        self.maps.push(Map {
+            generation: scan.generation,
+            ranges,
+        });
     }
 
     fn came(&mut self, object: &Object, time_ns: u64) -> LibraryId {
         self.last_library += 1;
-        let path = if object.path.is_empty() { program() } else { object.path.clone() };
+        let path = if object.path.is_empty() {
+            program()
+        } else {
+            object.path.clone()
+        };
         self.new.push(Record::Library(Library {
             id: self.last_library,
             path,
@@ -165,5 +218,7 @@ impl Definitions {
 }
 
 fn program() -> String {
-    std::fs::read_link("/proc/self/exe").map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    std::fs::read_link("/proc/self/exe")
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }

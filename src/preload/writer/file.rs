@@ -20,7 +20,12 @@ pub struct Output {
 impl Output {
     /// No file at all.
     pub fn none() -> Output {
-        Output { file: None, path: None, written: 0, notes: Vec::new() }
+        Output {
+            file: None,
+            path: None,
+            written: 0,
+            notes: Vec::new(),
+        }
     }
 
     /// Makes the file and writes the header; falls back to other places, then to none, and says so once.

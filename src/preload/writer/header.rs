@@ -8,24 +8,42 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where launchers put the rank, most specific first.
-const RANKS: [&str; 5] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
-const LOCAL_RANKS: [&str; 4] =
-    ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+const RANKS: [&str; 5] = [
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+];
+const LOCAL_RANKS: [&str; 4] = [
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+];
 const JOBS: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"];
 
 /// Describes this process.
 pub fn make(recorder: &Recorder) -> Header {
     let first = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok());
     let number = |names: &[&str]| first(names).and_then(|value| value.parse().ok());
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let start_unix_ns = (since.as_nanos() as u64).saturating_sub(recorder.now());
     // SAFETY: getppid takes nothing.
     let ppid = unsafe { libc::getppid() } as u32;
     let variables = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
     });
     Header {
-        tool: Tool { name: "oomhook".into(), version: env!("CARGO_PKG_VERSION").into() },
+        tool: Tool {
+            name: "oomhook".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        },
         process: Process {
             host: host(),
             pid: std::process::id(),
@@ -50,7 +68,10 @@ pub fn make(recorder: &Recorder) -> Header {
 fn arguments() -> Vec<String> {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    bytes.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    bytes
+        .split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
 }
 
 fn host() -> String {
@@ -58,5 +79,9 @@ fn host() -> String {
     // SAFETY: one byte is kept for the NUL that a truncated name would lack.
     let code = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if code == 0 { String::from_utf8_lossy(&name[..length]).into_owned() } else { String::new() }
+    if code == 0 {
+        String::from_utf8_lossy(&name[..length]).into_owned()
+    } else {
+        String::new()
+    }
 }

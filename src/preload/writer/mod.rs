@@ -87,7 +87,8 @@ pub fn spawn(recorder: &'static Recorder, receiver: Receiver<Raw>) -> io::Result
 pub fn flush(patience: Duration) {
     let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
     let deadline = Instant::now() + patience;
-    while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on() {
+    while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
+    {
         std::thread::sleep(Duration::from_micros(100));
     }
 }
@@ -95,8 +96,12 @@ pub fn flush(patience: Duration) {
 /// Ends the trace and takes the books; `None` if the writer does not answer in time.
 pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
     let ending = Box::into_raw(Box::new(ending));
-    let first =
-        ENDING.compare_exchange(std::ptr::null_mut(), ending, Ordering::AcqRel, Ordering::Acquire);
+    let first = ENDING.compare_exchange(
+        std::ptr::null_mut(),
+        ending,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
     if first.is_err() {
         // SAFETY: it was not published.
         drop(unsafe { Box::from_raw(ending) });
@@ -214,7 +219,10 @@ impl Writer {
     }
 
     fn is_due(&self) -> bool {
-        self.encoder.waiting() >= CHUNK || self.oldest.is_some_and(|oldest| oldest.elapsed() >= FLUSH_AFTER)
+        self.encoder.waiting() >= CHUNK
+            || self
+                .oldest
+                .is_some_and(|oldest| oldest.elapsed() >= FLUSH_AFTER)
     }
 
     fn take(&mut self, raw: &Raw) {
@@ -222,14 +230,22 @@ impl Writer {
             // SAFETY: each boxed event is taken from the channel once.
             match unsafe { raw.unbox() } {
                 Parcel::Record(record) => self.emit(&record),
-                Parcel::Stack { generation, addresses } => {
-                    self.definitions.keep_parcel(raw.thread, generation, addresses);
+                Parcel::Stack {
+                    generation,
+                    addresses,
+                } => {
+                    self.definitions
+                        .keep_parcel(raw.thread, generation, addresses);
                 }
             }
             return;
         }
         let (stack, call) = {
-            let Writer { definitions, recorder, .. } = self;
+            let Writer {
+                definitions,
+                recorder,
+                ..
+            } = self;
             (definitions.stack(recorder, raw), definitions.call(raw.call))
         };
         for record in self.definitions.take_new() {
@@ -289,12 +305,27 @@ impl Writer {
     }
 
     fn close(mut self, ending: &Ending) {
-        let what = What::End { kind: ending.kind, code: ending.code, signal: None };
+        let what = What::End {
+            kind: ending.kind,
+            code: ending.code,
+            signal: None,
+        };
         let time_ns = self.recorder.now();
         let thread = ending.thread;
-        self.emit(&Record::Event(Event { time_ns, thread, device: None, call: 0, stack: 0, what }));
+        self.emit(&Record::Event(Event {
+            time_ns,
+            thread,
+            device: None,
+            call: 0,
+            stack: 0,
+            what,
+        }));
         self.flush();
-        let books = Books { header: self.header, ledger: self.ledger, path: self.output.path() };
+        let books = Books {
+            header: self.header,
+            ledger: self.ledger,
+            path: self.output.path(),
+        };
         BOOKS.store(Box::into_raw(Box::new(books)), Ordering::Release);
     }
 }

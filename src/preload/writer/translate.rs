@@ -8,13 +8,29 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
     let what = match raw.kind {
         Kind::Boxed => return None,
         Kind::Thread => {
-            return Some(Record::Thread { id: raw.thread, tid: raw.c as u32, name: unpack_name(raw.a, raw.b) });
+            return Some(Record::Thread {
+                id: raw.thread,
+                tid: raw.c as u32,
+                name: unpack_name(raw.a, raw.b),
+            });
         }
         Kind::Alloc => {
             let space = raw.space()?;
             // Stream-ordered memory belongs to a pool, all other memory to a context.
-            let (context, pool) = if space == Space::Async { (0, raw.d) } else { (raw.d, 0) };
-            What::Alloc { space, address: raw.a, bytes: raw.b, requested: raw.c, context, stream: raw.e, pool }
+            let (context, pool) = if space == Space::Async {
+                (0, raw.d)
+            } else {
+                (raw.d, 0)
+            };
+            What::Alloc {
+                space,
+                address: raw.a,
+                bytes: raw.b,
+                requested: raw.c,
+                context,
+                stream: raw.e,
+                pool,
+            }
         }
         Kind::AllocFailed => What::AllocFailed {
             space: raw.space(),
@@ -22,19 +38,47 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
             code: raw.d as u32,
             free: (raw.flags & KNOWN_FREE != 0).then_some(raw.b),
             total: (raw.flags & KNOWN_FREE != 0).then_some(raw.c),
+            address: (raw.e != 0).then_some(raw.e),
         },
-        Kind::Free => What::Free { space: raw.space()?, address: raw.a, stream: raw.e },
-        Kind::Undo => What::Undo { address: raw.a, code: raw.b as u32 },
+        Kind::Free => What::Free {
+            space: raw.space()?,
+            address: raw.a,
+            stream: raw.e,
+        },
+        Kind::Undo => What::Undo {
+            address: raw.a,
+            code: raw.b as u32,
+        },
         Kind::NullFree => What::NullFree,
         Kind::ZeroSize => What::ZeroSize,
         Kind::Retain => What::Retain { handle: raw.a },
-        Kind::Map => What::Map { address: raw.a, bytes: raw.b, handle: raw.c, offset: raw.d },
-        Kind::Unmap => What::Unmap { address: raw.a, bytes: raw.b },
-        Kind::ContextCreate => What::ContextCreate { context: raw.a, explicit: raw.b != 0 },
+        Kind::Map => What::Map {
+            address: raw.a,
+            bytes: raw.b,
+            handle: raw.c,
+            offset: raw.d,
+        },
+        Kind::Unmap => What::Unmap {
+            address: raw.a,
+            bytes: raw.b,
+        },
+        Kind::ContextCreate => What::ContextCreate {
+            context: raw.a,
+            explicit: raw.b != 0,
+        },
         Kind::ContextDestroy => What::ContextDestroy { context: raw.a },
         Kind::Reset => What::Reset,
-        Kind::ThreadExit => What::ThreadExit { name: unpack_name(raw.a, raw.b) },
+        Kind::ThreadExit => What::ThreadExit {
+            name: unpack_name(raw.a, raw.b),
+        },
     };
     let device = (raw.device != NO_DEVICE).then_some(raw.device);
-    Some(Record::Event(Event { time_ns: raw.time_ns, thread: raw.thread, device, call, stack, what }))
+    Some(Record::Event(Event {
+        time_ns: raw.time_ns,
+        thread: raw.thread,
+        device,
+        call,
+        stack,
+        what,
+    }))
 }

@@ -93,6 +93,20 @@ impl Story {
         self.fails_with(stack, space, requested, code, None);
     }
 
+    pub fn cannot_register(&mut self, stack: u32, address: u64, bytes: u64, code: u32) {
+        self.happens(
+            stack,
+            What::AllocFailed {
+                space: Some(Space::Registered),
+                requested: Some(bytes),
+                code,
+                free: None,
+                total: None,
+                address: Some(address),
+            },
+        );
+    }
+
     pub fn fails_with(
         &mut self,
         stack: u32,
@@ -109,6 +123,7 @@ impl Story {
                 code,
                 free,
                 total: free.map(|_| 16 * GIB),
+                address: None,
             },
         );
     }
