@@ -61,23 +61,42 @@ fn child(threads: u32) {
             })
         })
         .collect();
-    let sum: f64 = handles.into_iter().map(|handle| handle.join().expect("no panic")).sum();
+    let sum: f64 = handles
+        .into_iter()
+        .map(|handle| handle.join().expect("no panic"))
+        .sum();
     println!("{}", sum / f64::from(threads));
 }
 
 fn parent() {
     let artefacts = artefacts::release();
     let folder = tempfile::tempdir().expect("a folder");
-    std::os::unix::fs::symlink(&artefacts.simulator, folder.path().join("libcuda.so.1")).expect("a link");
+    std::os::unix::fs::symlink(&artefacts.simulator, folder.path().join("libcuda.so.1"))
+        .expect("a link");
     println!("nanoseconds per pair of cuMemAlloc and cuMemFree (two events), median of 5 runs");
-    println!("{:<26} {:>10} {:>10} {:>10}", "", "1 thread", "2 threads", "4 threads");
+    println!(
+        "{:<26} {:>10} {:>10} {:>10}",
+        "", "1 thread", "2 threads", "4 threads"
+    );
     let plain = row("without the library", None, "", folder.path());
     let off = row("stacks off", Some(&artefacts.library), "off", folder.path());
-    let on = row("32 frames", Some(&artefacts.library), "native", folder.path());
+    let on = row(
+        "32 frames",
+        Some(&artefacts.library),
+        "native",
+        folder.path(),
+    );
     for (name, with) in [("stacks off", &off), ("32 frames", &on)] {
-        let added: Vec<String> =
-            with.iter().zip(&plain).map(|(with, without)| format!("{:>10.0}", (with - without) / 2.0)).collect();
-        println!("{:<26} {}", format!("added per event, {name}"), added.join(" "));
+        let added: Vec<String> = with
+            .iter()
+            .zip(&plain)
+            .map(|(with, without)| format!("{:>10.0}", (with - without) / 2.0))
+            .collect();
+        println!(
+            "{:<26} {}",
+            format!("added per event, {name}"),
+            added.join(" ")
+        );
     }
 }
 
@@ -85,24 +104,41 @@ fn row(name: &str, library: Option<&Path>, stacks: &str, folder: &Path) -> Vec<f
     let medians: Vec<f64> = [1, 2, 4]
         .into_iter()
         .map(|threads| {
-            let mut runs: Vec<f64> = (0..5).map(|_| run(threads, library, stacks, folder)).collect();
+            let mut runs: Vec<f64> = (0..5)
+                .map(|_| run(threads, library, stacks, folder))
+                .collect();
             runs.sort_by(f64::total_cmp);
             runs[2]
         })
         .collect();
-    let shown: Vec<String> = medians.iter().map(|nanoseconds| format!("{nanoseconds:>10.0}")).collect();
+    let shown: Vec<String> = medians
+        .iter()
+        .map(|nanoseconds| format!("{nanoseconds:>10.0}"))
+        .collect();
     println!("{name:<26} {}", shown.join(" "));
     medians
 }
 
 fn run(threads: u32, library: Option<&Path>, stacks: &str, folder: &Path) -> f64 {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--child", &threads.to_string()]).env("LD_LIBRARY_PATH", folder);
+    command
+        .args(["--child", &threads.to_string()])
+        .env("LD_LIBRARY_PATH", folder);
     if let Some(library) = library {
-        command.env("LD_PRELOAD", library).env("OOMHOOK_STACKS", stacks).env("OOMHOOK_REPORT", "off");
+        command
+            .env("LD_PRELOAD", library)
+            .env("OOMHOOK_STACKS", stacks)
+            .env("OOMHOOK_REPORT", "off");
         command.env("OOMHOOK_OUTPUT", folder.join("%p.trace"));
     }
     let output = command.output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .expect("a number")
 }

@@ -56,11 +56,17 @@ pub struct Driver {
 /// `T` is the C type of the symbol.
 unsafe fn function<T: Copy>(library: &Library, name: &str) -> Result<T, Error> {
     // SAFETY: by this function's contract; the caller keeps the library loaded as long as the function.
-    unsafe { library.get::<T>(name) }.map(|symbol| *symbol).map_err(Error::NoDriver)
+    unsafe { library.get::<T>(name) }
+        .map(|symbol| *symbol)
+        .map_err(Error::NoDriver)
 }
 
 fn check(code: i32) -> Result<(), Error> {
-    if code == 0 { Ok(()) } else { Err(Error::Code(code)) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(Error::Code(code))
+    }
 }
 
 impl Driver {
@@ -76,7 +82,8 @@ impl Driver {
             let init: unsafe extern "C" fn(u32) -> i32 = function(&library, "cuInit")?;
             let retain: unsafe extern "C" fn(*mut *mut c_void, i32) -> i32 =
                 function(&library, "cuDevicePrimaryCtxRetain")?;
-            let set_current: unsafe extern "C" fn(*mut c_void) -> i32 = function(&library, "cuCtxSetCurrent")?;
+            let set_current: unsafe extern "C" fn(*mut c_void) -> i32 =
+                function(&library, "cuCtxSetCurrent")?;
             check(init(0))?;
             let mut context = std::ptr::null_mut();
             check(retain(&mut context, 0))?;
@@ -99,7 +106,10 @@ impl Driver {
         let mut address = 0;
         // SAFETY: the out-parameter is valid for writes.
         check(unsafe { (self.alloc)(&mut address, bytes) })?;
-        Ok(Block { driver: self.clone(), address })
+        Ok(Block {
+            driver: self.clone(),
+            address,
+        })
     }
 
     /// Free and total bytes of the device.

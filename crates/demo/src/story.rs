@@ -69,12 +69,18 @@ impl Server {
 pub fn tell() -> Result<(), Error> {
     let driver = Rc::new(Driver::open()?);
     let model = load_model(&driver)?;
-    let mut server = Server { driver, model, history: Vec::new() };
+    let mut server = Server {
+        driver,
+        model,
+        history: Vec::new(),
+    };
     println!("demo: a model of {} blocks is loaded", server.model.len());
     for request in 1..=24 {
         server.answer(request)?;
     }
-    println!("demo: 24 requests are answered; each left 4 MiB behind, the 12th needed 256 MiB more");
+    println!(
+        "demo: 24 requests are answered; each left 4 MiB behind, the 12th needed 256 MiB more"
+    );
     match server.load_second_model() {
         Err(error) if error.is_out_of_memory() => {
             println!("demo: a second model as large as the device does not fit: {error}");

@@ -1,0 +1,77 @@
+//! `oomhook demo`: everything in one minute, on a GPU or, where there is none, on the simulator. The command launches
+//! itself under the library; the hidden child makes the allocations.
+
+use crate::cli::run;
+use oomhook_demo::driver::Driver;
+use oomhook_demo::story;
+use std::process::{Command, ExitCode, Stdio};
+use std::rc::Rc;
+
+/// Watch a small leaking server and read its report.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// Be the watched program
+    #[arg(long, hide = true)]
+    tell: bool,
+    /// Say by the exit code whether a GPU has room for the demo
+    #[arg(long, hide = true)]
+    probe: bool,
+}
+
+/// What the demo needs on a GPU, with some room to spare.
+const ROOM: usize = 1 << 30;
+
+/// Runs the demo.
+pub fn run(options: &Options) -> ExitCode {
+    if options.probe {
+        return ExitCode::from(u8::from(!has_room()));
+    }
+    if options.tell {
+        return match story::tell() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("oomhook demo: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    match launch() {
+        Ok(code) => code,
+        Err(text) => {
+            eprintln!("oomhook demo: {text}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn has_room() -> bool {
+    let driver = Driver::open().map(Rc::new);
+    driver.and_then(|driver| driver.memory_info()).is_ok_and(|(free, _)| free >= ROOM)
+}
+
+fn launch() -> Result<ExitCode, String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
+    // In a process of its own: asking makes a context, which costs memory for as long as the process lives.
+    let gpu = Command::new(&program)
+        .args(["demo", "--probe"])
+        .env_remove("LD_PRELOAD")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let folder = tempfile::Builder::new()
+        .prefix("oomhook-demo-")
+        .tempdir()
+        .map_err(|error| format!("cannot make a temporary folder: {error}; set TMPDIR to a place that can be written"))?
+        .keep();
+    let place = if gpu { "on the GPU" } else { "on the simulated GPU (no GPU with 1 GiB free was found)" };
+    eprintln!("A small server with a leak, a peak and an out of memory runs {place}, watched:\n");
+    let command = [program.into_os_string(), "demo".into(), "--tell".into()].to_vec();
+    Ok(run::run(&run::Options {
+        sim: (!gpu).then(String::new),
+        output: Some(folder),
+        labels: Vec::new(),
+        gate: Default::default(),
+        command,
+    }))
+}
