@@ -47,6 +47,10 @@ impl Recipe for CreateContext {
         true
     }
 
+    fn stands_for_runtime(&self) -> bool {
+        false
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
             created(call, self.context, self.device, true);
@@ -70,6 +74,10 @@ impl RetainPrimary {
 impl Recipe for RetainPrimary {
     fn starts(&self) -> bool {
         true
+    }
+
+    fn stands_for_runtime(&self) -> bool {
+        false
     }
 
     fn after(&mut self, call: &Call, code: Code) {

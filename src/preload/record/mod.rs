@@ -26,8 +26,13 @@ pub trait Recipe {
     fn starts(&self) -> bool {
         false
     }
-    /// It can make events. A driver call of this kind stands for the runtime call above it.
+    /// It can make events.
     fn records(&self) -> bool {
+        true
+    }
+    /// A driver call of this kind stands for the runtime call above it. (A runtime call that makes the context on its
+    /// way is not that.)
+    fn stands_for_runtime(&self) -> bool {
         true
     }
     /// Before the real call.
@@ -157,7 +162,9 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
         if recipe.starts() && !state::is_on() && !state::is_off() {
             at_work(state::start);
         }
-        thread.recorded.set(true);
+        if recipe.stands_for_runtime() {
+            thread.recorded.set(true);
+        }
         thread.depth.set(thread.depth.get() + 1);
         let call = state::recorder().map(|recorder| Call {
             recorder,
