@@ -1,1 +1,42 @@
-//! Placeholder.
+//! What oomhook says: the JSON schema, the text report, the gate, and every sentence in them. Pure: no file, no
+//! clock, no environment. It is linked into the watched process and into the command.
+//!
+//! | module | duty |
+//! |---|---|
+//! | [`symbols`] | what the outside must know: address to function, file, line |
+//! | [`attribution`] | which frame of a stack a person can change |
+//! | [`resolve`] | stacks to frames and sites, each once |
+//! | [`schema`] | the JSON, key by key |
+//! | [`assemble`] | a ledger to the JSON |
+//! | [`sites`] | blocks summed by site |
+//! | [`leaks`] | what is left at the end, and of which kind |
+//! | [`merge`] | several processes as one report |
+//! | [`verdict`] | the one thing to say first |
+//! | [`text`] | the report for people |
+//! | [`table`] | one table, grouped as asked |
+//! | [`suppress`] | leaks to leave out |
+//! | [`units`] | sizes and times, read and written |
+//! | [`sentences`] | every sentence a user reads |
+#![forbid(unsafe_code)]
+
+pub mod assemble;
+pub mod attribution;
+pub mod leaks;
+pub mod merge;
+pub mod resolve;
+pub mod schema;
+pub mod sentences;
+pub mod sites;
+pub mod suppress;
+pub mod symbols;
+pub mod table;
+pub mod text;
+pub mod units;
+pub mod verdict;
+
+pub use assemble::Facts;
+pub use merge::Reports;
+pub use resolve::{Depth, Resolver};
+pub use schema::Report;
+pub use suppress::Suppressions;
+pub use symbols::{NoSymbols, Symbol, Symbols};

@@ -1,0 +1,416 @@
+//! A ledger to the JSON.
+
+use crate::leaks;
+use crate::resolve::{Depth, Resolver};
+use crate::schema::{
+    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Graphs, Host,
+    Modules, Oom, Peak, Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse,
+    Thread, Tool, Totals, Va,
+};
+use crate::sentences;
+use crate::sites;
+use crate::suppress::Suppressions;
+use crate::symbols::Symbols;
+use crate::units;
+use oomhook_ledger::anomalies::Anomaly;
+use oomhook_ledger::contexts::ReleasedSpaces;
+use oomhook_ledger::devices::DeviceUse;
+use oomhook_ledger::{Amount, Ledger};
+use oomhook_trace::record::{Device as DeviceRecord, EndKind};
+use oomhook_trace::{Header, Space};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a report depends on besides the trace.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The closing record was written.
+    pub complete: bool,
+    /// The process has not ended.
+    pub running: bool,
+    /// What could not be read of the trace, and whatever else the reader should know.
+    pub notes: Vec<String>,
+    /// How much of the stacks is named.
+    pub depth: Depth,
+    /// Leaks to leave out.
+    pub suppressions: Suppressions,
+}
+
+const ON_DEVICES: [Space; 7] = [
+    Space::Device,
+    Space::Array,
+    Space::Async,
+    Space::Vmm,
+    Space::Graph,
+    Space::Managed,
+    Space::Imported,
+];
+
+impl Report {
+    /// The report of one process.
+    pub fn build(
+        header: &Header,
+        ledger: &Ledger,
+        symbols: &mut dyn Symbols,
+        facts: &Facts,
+    ) -> Report {
+        let mut resolver = Resolver::new(ledger.definitions(), symbols, facts.depth);
+        Report::build_with(header, ledger, &mut resolver, facts)
+    }
+
+    /// As [`Report::build`], with a resolver that is used for more than that.
+    pub fn build_with(
+        header: &Header,
+        ledger: &Ledger,
+        resolver: &mut Resolver<'_>,
+        facts: &Facts,
+    ) -> Report {
+        let found = leaks::find(ledger, resolver, &facts.suppressions);
+        let process = process(header, ledger, facts);
+        let oom = out_of_memory(ledger, resolver, ended_badly(&process));
+        let mut report = Report {
+            schema_version: SCHEMA_VERSION,
+            tool: Tool {
+                name: "oomhook".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            complete: facts.complete,
+            totals: totals(ledger),
+            devices: devices(ledger, resolver),
+            host: host(ledger),
+            va: va(ledger),
+            leaks: found.leaks,
+            released: Released {
+                by_reset: gone(&ledger.released().by_reset),
+                by_context_destroy: gone(&ledger.released().by_context_destroy),
+            },
+            oom,
+            anomalies: anomalies(ledger, resolver),
+            pools: pools(ledger),
+            contexts: contexts(ledger),
+            cuda_modules: Modules::default(),
+            graphs: Graphs::default(),
+            phases: Vec::new(),
+            threads: threads(ledger),
+            notes: Vec::new(),
+            process,
+        };
+        let mut notes = facts.notes.clone();
+        notes.extend(ledger.notes().iter().cloned());
+        notes.extend(resolver.notes());
+        notes.extend(sentences::notes(&report, ledger));
+        if found.suppressed_blocks > 0 {
+            notes.push(sentences::suppressed(
+                found.suppressed_bytes,
+                found.suppressed_blocks,
+            ));
+        }
+        report.notes = notes;
+        report
+    }
+}
+
+fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
+    let end = ledger.end_of_process();
+    let process = &header.process;
+    Process {
+        host: process.host.clone(),
+        pid: process.pid,
+        ppid: process.ppid,
+        command: process.command.clone(),
+        rank: process.rank,
+        local_rank: process.local_rank,
+        job: process.job.clone(),
+        start_time: units::timestamp(process.start_unix_ns),
+        duration_ns: ledger.last_ns(),
+        end: match end.map(|end| end.kind) {
+            Some(EndKind::Exit) => ProcessEnd::Exit,
+            Some(EndKind::ImmediateExit) => ProcessEnd::ImmediateExit,
+            Some(EndKind::Signal) => ProcessEnd::Signal,
+            Some(EndKind::Exec) => ProcessEnd::Exec,
+            None if facts.running => ProcessEnd::Running,
+            None => ProcessEnd::Unfinished,
+        },
+        exit_code: end.and_then(|end| end.code),
+        signal: end.and_then(|end| end.signal),
+    }
+}
+
+/// True if the process died of something.
+#[must_use]
+pub fn ended_badly(process: &Process) -> bool {
+    match process.end {
+        ProcessEnd::Exit | ProcessEnd::ImmediateExit => {
+            process.exit_code.is_some_and(|code| code != 0)
+        }
+        ProcessEnd::Signal | ProcessEnd::Unfinished => true,
+        ProcessEnd::Exec | ProcessEnd::Running => false,
+    }
+}
+
+fn totals(ledger: &Ledger) -> Totals {
+    let totals = ledger.totals();
+    Totals {
+        allocs: totals.allocs,
+        frees: totals.frees,
+        failed_allocs: totals.failed_allocs,
+        failed_frees: totals.failed_frees,
+        null_frees: totals.null_frees,
+        zero_size: totals.zero_size,
+        cumulative_bytes: totals.cumulative_bytes,
+        untracked_frees: totals.untracked_frees,
+    }
+}
+
+fn space_use(usage: &oomhook_ledger::SpaceUse) -> SpaceUse {
+    SpaceUse {
+        allocs: usage.allocs,
+        frees: usage.frees,
+        live_bytes: usage.live.bytes,
+        live_blocks: usage.live.blocks,
+        peak_bytes: usage.peak_bytes,
+        cumulative_bytes: usage.cumulative_bytes,
+    }
+}
+
+/// Every device that the driver described or the process used.
+fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
+    let definitions = ledger.definitions();
+    let mut numbers: Vec<Option<u8>> = ledger
+        .devices()
+        .iter()
+        .filter(|(number, usage)| number.is_some() || usage.peak.bytes > 0)
+        .map(|(number, _)| number)
+        .collect();
+    let defined = definitions.devices().iter();
+    numbers.extend(defined.filter_map(|device| u8::try_from(device.ordinal).ok().map(Some)));
+    numbers.sort_unstable_by_key(|number| number.map_or(u32::MAX, u32::from));
+    numbers.dedup();
+    let none = DeviceUse::default();
+    numbers
+        .into_iter()
+        .map(|number| {
+            let usage = ledger.device(number).unwrap_or(&none);
+            let described = number.and_then(|number| definitions.device(number));
+            device(ledger, resolver, number, usage, described)
+        })
+        .collect()
+}
+
+fn device(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    number: Option<u8>,
+    usage: &DeviceUse,
+    described: Option<&DeviceRecord>,
+) -> Device {
+    let at_peak = ledger
+        .rows()
+        .filter(|(_, row)| row.key.device == number && row.key.space.is_device())
+        .map(|(_, row)| (row, ledger.at_peak(row)));
+    let sites = sites::collect(resolver, at_peak);
+    Device {
+        device: number.map(u32::from),
+        uuid: described.map_or_else(String::new, |device| uuid(&device.uuid)),
+        pci_bus_id: described.map_or_else(String::new, |device| device.pci_bus_id.clone()),
+        mig: None,
+        name: described.map_or_else(String::new, |device| device.name.clone()),
+        total_bytes: described.map_or(0, |device| device.total_bytes),
+        live_bytes: usage.live.bytes,
+        live_blocks: usage.live.blocks,
+        peak_bytes: usage.peak.bytes,
+        peak_event: usage.peak.event,
+        peak_time_ns: usage.peak.time_ns,
+        spaces: ON_DEVICES
+            .into_iter()
+            .map(|space| (space.name(), space_use(usage.spaces.get(space))))
+            .collect(),
+        tensors: None,
+        peak: Peak {
+            bytes: usage.peak.bytes,
+            time_ns: usage.peak.time_ns,
+            event: usage.peak.event,
+            phase: None,
+            sites,
+        },
+        ledger: BTreeMap::new(),
+    }
+}
+
+/// As the driver's tools print it.
+fn uuid(bytes: &[u8]) -> String {
+    if bytes.len() != 16 {
+        return String::new();
+    }
+    let mut text = "GPU-".to_owned();
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+fn host(ledger: &Ledger) -> Host {
+    let spaces = ledger.devices().everywhere();
+    Host {
+        spaces: [Space::Pinned, Space::Registered]
+            .into_iter()
+            .map(|space| (space.name(), space_use(spaces.get(space))))
+            .collect(),
+    }
+}
+
+fn va(ledger: &Ledger) -> Va {
+    let usage = ledger.devices().everywhere().get(Space::ReservedVa);
+    Va {
+        live_bytes: usage.live.bytes,
+        peak_bytes: usage.peak_bytes,
+    }
+}
+
+fn gone(released: &ReleasedSpaces) -> BTreeMap<&'static str, Gone> {
+    Space::ALL
+        .into_iter()
+        .filter(|space| *space != Space::ReservedVa)
+        .map(|space| {
+            let Amount { bytes, blocks, .. } = released.get(space);
+            (space.name(), Gone { bytes, blocks })
+        })
+        .collect()
+}
+
+fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> Vec<Oom> {
+    let groups = ledger.oom().groups().iter().enumerate();
+    groups
+        .map(|(number, group)| {
+            let rows = group.rows.iter();
+            let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
+            let sites = sites::collect(resolver, lived);
+            let stack = resolver.stack(group.stack);
+            Oom {
+                call: resolver.call(group.call),
+                requested_bytes: group.requested,
+                space: group.space.map(Space::name),
+                device: group.device.map(u32::from),
+                time_ns: group.last_ns,
+                freed_between_bytes: group.recovery.map(|recovery| recovery.freed_between),
+                short_by_bytes: group.short_by(),
+                class: ledger.oom().class(number, ended_badly),
+                attempts: group.attempts,
+                free_bytes: group.free,
+                total_bytes: group.total,
+                site: Rc::clone(&stack.site),
+                library: Rc::clone(&stack.library),
+                site_frame: stack.site_frame,
+                stack: Rc::clone(&stack.frames),
+                phase: None,
+                log: Vec::new(),
+                sites,
+                verdict: None,
+            }
+        })
+        .collect()
+}
+
+fn anomalies(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anomalies {
+    let anomalies = ledger.anomalies();
+    Anomalies {
+        unknown_free: anomalies.unknown_free,
+        double_free: anomalies.double_free,
+        interior_free: anomalies.interior_free,
+        cross_api_free: anomalies.cross_api_free,
+        failed_free: anomalies.failed_free,
+        free_after_reset: anomalies.free_after_reset,
+        failed_register: anomalies.failed_register,
+        events: anomalies
+            .events
+            .iter()
+            .map(|one| anomaly(one, ledger, resolver))
+            .collect(),
+    }
+}
+
+fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> AnomalyEvent {
+    let stack = resolver.stack(one.by.stack);
+    let block = one.block.and_then(|block| {
+        let row = ledger.row(block.row)?;
+        let stack = resolver.stack(row.key.stack);
+        Some(AnomalyBlock {
+            address: format!("{:#x}", block.address),
+            bytes: block.bytes,
+            event: block.number,
+            space: row.key.space.name(),
+            site: Rc::clone(&stack.site),
+            stack: Rc::clone(&stack.frames),
+        })
+    });
+    let ended = one.ended.map(|ended| {
+        let stack = resolver.stack(ended.by.stack);
+        AnomalyEnd {
+            time_ns: ended.by.time_ns,
+            call: resolver.call(ended.by.call),
+            thread: resolver.thread(ended.by.thread),
+            site: Rc::clone(&stack.site),
+            stack: Rc::clone(&stack.frames),
+        }
+    });
+    AnomalyEvent {
+        kind: one.kind,
+        time_ns: one.by.time_ns,
+        call: resolver.call(one.by.call),
+        thread: resolver.thread(one.by.thread),
+        address: format!("{:#x}", one.address),
+        code: one.code,
+        site: Rc::clone(&stack.site),
+        stack: Rc::clone(&stack.frames),
+        block,
+        ended,
+    }
+}
+
+fn pools(ledger: &Ledger) -> Vec<Pool> {
+    ledger
+        .pools()
+        .map(|pool| Pool {
+            device: pool.device.map(u32::from),
+            used_bytes: pool.used,
+            used_peak_bytes: pool.used_high,
+            reserved_bytes: pool.reserved,
+            reserved_peak_bytes: pool.reserved_high,
+            release_threshold_bytes: pool.threshold,
+        })
+        .collect()
+}
+
+fn contexts(ledger: &Ledger) -> Vec<Context> {
+    ledger
+        .contexts()
+        .iter()
+        .map(|context| Context {
+            device: context.device.map(u32::from),
+            explicit: context.explicit,
+            time_ns: context.time_ns,
+            destroyed_ns: context.destroyed_ns,
+        })
+        .collect()
+}
+
+fn threads(ledger: &Ledger) -> Vec<Thread> {
+    let definitions = ledger.definitions();
+    ledger
+        .threads()
+        .into_iter()
+        .map(|(id, usage)| {
+            let thread = definitions.thread(id);
+            Thread {
+                name: thread.map_or_else(|| format!("thread {id}"), |thread| thread.name.clone()),
+                exited: thread.is_some_and(|thread| thread.exited),
+                allocs: usage.allocs,
+                frees: usage.frees,
+                tid: thread.map_or(0, |thread| thread.tid),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,312 @@
+//! Which frame of a stack a person can change: the first one that is neither ours, nor the driver's, nor the
+//! runtime's, nor an allocator's that serves the caller.
+
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Ours.
+    Own,
+    /// The driver's.
+    Driver,
+    /// The CUDA runtime's, shared or linked into the program.
+    Runtime,
+    /// An allocator's that keeps memory to serve others; its name goes to `via`.
+    Serving(&'static str),
+    /// Somebody's who asked for the memory.
+    Caller,
+}
+
+/// How a rule looks at a frame.
+enum Test {
+    /// The library's file name begins so.
+    File(&'static str),
+    /// The library's path contains this.
+    Path(&'static str),
+    /// The function's name (without arguments) begins so, and goes on with a capital.
+    Function(&'static str),
+    /// The function's qualified name begins so.
+    Prefix(&'static str),
+    /// The function's qualified name contains this.
+    Name(&'static str),
+}
+
+/// The table. The first rule that fits decides.
+const RULES: &[(Test, Role)] = &[
+    // The preloaded library itself, should one of its frames have been kept.
+    (Test::File("liboomhook.so"), Role::Own),
+    // The driver (libcuda.so, libcuda.so.1, libcuda.so.580.65.06) and the simulated one.
+    (Test::File("libcuda.so"), Role::Driver),
+    (Test::File("liboomhook_sim"), Role::Driver),
+    // PTX compilation and debugging parts of the driver allocate on behalf of a driver call.
+    (Test::File("libnvidia-"), Role::Driver),
+    // The shared runtime, also by a wheel's or a framework's renamed copy (libcudart-d0da41ae.so.11.0).
+    (Test::File("libcudart"), Role::Runtime),
+    // The static runtime keeps its exported names, and its inner ones are hashed with this prefix.
+    (Test::Prefix("libcudart_static_"), Role::Runtime),
+    (Test::Prefix("cudart::"), Role::Runtime),
+    (Test::Prefix("__cudart"), Role::Runtime),
+    // cudaMalloc and its kin, and the C++ templates of the runtime's headers around them.
+    (Test::Function("cuda"), Role::Runtime),
+    // PyTorch's cache: it asks the driver for segments and hands out pieces.
+    (Test::File("libc10_cuda"), Role::Serving("libc10_cuda")),
+    (
+        Test::Prefix("c10::cuda::CUDACachingAllocator"),
+        Role::Serving("libc10_cuda"),
+    ),
+    // RMM's memory resources, in their library or inlined into cuDF and others.
+    (Test::File("librmm"), Role::Serving("rmm")),
+    (Test::Prefix("rmm::"), Role::Serving("rmm")),
+    // CuPy's pool, a Cython module (cupy/cuda/memory.cpython-312-x86_64-linux-gnu.so), and the one for pinned memory.
+    (Test::Path("/cupy/cuda/memory"), Role::Serving("cupy")),
+    (
+        Test::Path("/cupy/cuda/pinned_memory"),
+        Role::Serving("cupy"),
+    ),
+    // XLA's best-fit allocator, and the layer that makes its driver calls (with or without that allocator).
+    (Test::Name("BFCAllocator"), Role::Serving("xla_bfc")),
+    (Test::Prefix("stream_executor::"), Role::Runtime),
+];
+
+/// Families of libraries that are often linked into the program, by the beginning of their functions' names.
+const FAMILIES: &[(&str, &str)] = &[
+    ("cublasLt", "libcublasLt (static)"),
+    ("cublas", "libcublas (static)"),
+    ("cudnn", "libcudnn (static)"),
+    ("cufft", "libcufft (static)"),
+    ("cusparse", "libcusparse (static)"),
+    ("cusolver", "libcusolver (static)"),
+    ("curand", "libcurand (static)"),
+    ("nccl", "libnccl (static)"),
+    ("nppi", "libnpp (static)"),
+];
+
+/// A frame as attribution sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The library's path; empty if unknown.
+    pub path: &'a str,
+    /// The function's demangled name, if known.
+    pub function: Option<&'a str>,
+}
+
+/// Whose a frame is.
+#[must_use]
+pub fn role(frame: Seen<'_>) -> Role {
+    let file = file_name(frame.path);
+    let name = frame.function.map(bare_name).unwrap_or_default();
+    let fits = |test: &Test| match test {
+        Test::File(prefix) => file.starts_with(prefix),
+        Test::Path(part) => frame.path.contains(part),
+        Test::Function(prefix) => name
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase())),
+        Test::Prefix(prefix) => name.starts_with(prefix),
+        Test::Name(part) => name.contains(part),
+    };
+    RULES
+        .iter()
+        .find(|(test, _)| fits(test))
+        .map_or(Role::Caller, |(_, role)| *role)
+}
+
+/// The library a person knows: the family of a function that is linked into the program, else the file.
+#[must_use]
+pub fn library_name(frame: Seen<'_>) -> &str {
+    let file = file_name(frame.path);
+    if !file.contains(".so") {
+        let name = frame.function.map(bare_name).unwrap_or_default();
+        let family = FAMILIES.iter().find(|(prefix, _)| {
+            let rest = name.strip_prefix(prefix);
+            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        });
+        if let Some((_, family)) = family {
+            return family;
+        }
+    }
+    if file.is_empty() { "unknown" } else { file }
+}
+
+/// True if the function runs what was left for the end of the process.
+#[must_use]
+pub fn runs_at_exit(frame: Seen<'_>) -> bool {
+    let in_libc = file_name(frame.path).starts_with("libc.so");
+    let at_exit = [
+        "exit",
+        "quick_exit",
+        "__run_exit_handlers",
+        "__cxa_finalize",
+        "on_exit",
+    ];
+    in_libc && frame.function.is_some_and(|name| at_exit.contains(&name))
+}
+
+/// The last part of a path.
+#[must_use]
+pub fn file_name(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(" (deleted)").unwrap_or(name)
+}
+
+/// A function's qualified name without return type, template arguments at its end and parameters:
+/// `cudaError cudaMalloc<float>(float**, unsigned long)` is `cudaMalloc`.
+#[must_use]
+pub fn bare_name(function: &str) -> &str {
+    let mut depth = 0i32;
+    let mut start = 0;
+    let mut end = function.len();
+    let bytes = function.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            // `operator<`, `operator()`, `operator new`: not brackets, and the end of what matters.
+            b'o' if depth == 0 && function[at..].starts_with("operator") => break,
+            b'(' if function[at..].starts_with("(anonymous namespace)") => depth += 1,
+            b'(' if depth == 0 => {
+                end = at;
+                break;
+            }
+            b'<' | b'(' | b'{' | b'[' => depth += 1,
+            b'>' | b')' | b'}' | b']' => depth -= 1,
+            b' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    let name = &function[start.min(end)..end];
+    match name.find('<') {
+        // Only arguments at the end go; those of a class in the middle are part of the name.
+        Some(at) if name.ends_with('>') && !name[at..].contains(">::") && at > 0 => &name[..at],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen<'a>(path: &'a str, function: &'a str) -> Seen<'a> {
+        Seen {
+            path,
+            function: (!function.is_empty()).then_some(function),
+        }
+    }
+
+    #[test]
+    fn names_lose_their_arguments_and_keep_their_scope() {
+        let pairs = [
+            ("main", "main"),
+            ("leak(int, char**)", "leak"),
+            (
+                "cudaError cudaMalloc<float>(float**, unsigned long)",
+                "cudaMalloc",
+            ),
+            (
+                "void net::Layer<float>::grow(unsigned long)",
+                "net::Layer<float>::grow",
+            ),
+            (
+                "app::(anonymous namespace)::fill(int)",
+                "app::(anonymous namespace)::fill",
+            ),
+            ("operator new(unsigned long)", "operator new(unsigned long)"),
+            (
+                "rmm::mr::pool<a, b>::allocate(unsigned long)",
+                "rmm::mr::pool<a, b>::allocate",
+            ),
+            (
+                "<alloc::vec::Vec<T> as core::ops::Drop>::drop",
+                "<alloc::vec::Vec<T> as core::ops::Drop>::drop",
+            ),
+        ];
+        for (name, bare) in pairs {
+            assert_eq!(bare_name(name), bare);
+        }
+    }
+
+    #[test]
+    fn frames_are_told_apart() {
+        let pairs = [
+            (seen("/lib/liboomhook.so", ""), Role::Own),
+            (
+                seen("/usr/lib/x86_64-linux-gnu/libcuda.so.580.65.06", ""),
+                Role::Driver,
+            ),
+            (seen("/t/liboomhook_sim.so", ""), Role::Driver),
+            (seen("/x/libcudart-d0da41ae.so.11.0", ""), Role::Runtime),
+            (seen("/app/tool", "cudaMalloc"), Role::Runtime),
+            (
+                seen(
+                    "/app/tool",
+                    "cudaError cudaMalloc<float>(float**, unsigned long)",
+                ),
+                Role::Runtime,
+            ),
+            (seen("/app/tool", "libcudart_static_a7b8c9"), Role::Runtime),
+            (
+                seen("/app/tool", "cudart::contextState::allocate(int)"),
+                Role::Runtime,
+            ),
+            (
+                seen("/x/torch/lib/libc10_cuda.so", "c10::cuda::f()"),
+                Role::Serving("libc10_cuda"),
+            ),
+            (
+                seen(
+                    "/x/cudf.so",
+                    "rmm::mr::cuda_memory_resource::do_allocate(unsigned long)",
+                ),
+                Role::Serving("rmm"),
+            ),
+            (
+                seen(
+                    "/x/site-packages/cupy/cuda/memory.cpython-312-x86_64-linux-gnu.so",
+                    "",
+                ),
+                Role::Serving("cupy"),
+            ),
+            (
+                seen(
+                    "/x/xla_cuda_plugin.so",
+                    "tsl::BFCAllocator::Extend(unsigned long)",
+                ),
+                Role::Serving("xla_bfc"),
+            ),
+            (
+                seen("/x/torch/lib/libtorch_cuda.so", "at::native::zeros(int)"),
+                Role::Caller,
+            ),
+            (seen("/x/libcublas.so.13", "cublasCreate_v2"), Role::Caller),
+            (seen("/app/tool", "cudamalloc_wrapper"), Role::Caller),
+            (seen("/app/tool", "main"), Role::Caller),
+            (seen("", ""), Role::Caller),
+        ];
+        for (frame, expected) in pairs {
+            assert_eq!(role(frame), expected, "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn a_library_linked_into_the_program_is_known_by_its_family() {
+        assert_eq!(
+            library_name(seen("/app/tool", "cublasCreate_v2")),
+            "libcublas (static)"
+        );
+        assert_eq!(library_name(seen("/app/tool", "main")), "tool");
+        assert_eq!(
+            library_name(seen("/x/libcublas.so.13", "cublasCreate_v2")),
+            "libcublas.so.13"
+        );
+        assert_eq!(
+            library_name(seen("/x/libleak.so (deleted)", "f")),
+            "libleak.so"
+        );
+        assert_eq!(library_name(seen("", "")), "unknown");
+    }
+
+    #[test]
+    fn the_end_of_the_process_is_recognised_in_libc_only() {
+        assert!(runs_at_exit(seen(
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            "exit"
+        )));
+        assert!(!runs_at_exit(seen("/app/tool", "exit")));
+    }
+}

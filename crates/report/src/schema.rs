@@ -1,0 +1,597 @@
+//! The JSON, key by key. Keys may be added; these keep their meaning. What this version does not measure yet is
+//! present and empty.
+
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Version of the schema.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The reporting tool.
+    pub tool: Tool,
+    /// The watched process.
+    pub process: Process,
+    /// The closing record was written.
+    pub complete: bool,
+    /// Counts over the whole process.
+    pub totals: Totals,
+    /// Device by device.
+    pub devices: Vec<Device>,
+    /// Host memory that CUDA pins.
+    pub host: Host,
+    /// Reserved address space.
+    pub va: Va,
+    /// What is left at the end, largest first.
+    pub leaks: Vec<Leak>,
+    /// What went without being freed.
+    pub released: Released,
+    /// What ran out of memory, in order.
+    pub oom: Vec<Oom>,
+    /// What was wrong with frees and registrations.
+    pub anomalies: Anomalies,
+    /// Memory pools, as last seen.
+    pub pools: Vec<Pool>,
+    /// Contexts, in order of appearance.
+    pub contexts: Vec<Context>,
+    /// Loaded device code.
+    pub cuda_modules: Modules,
+    /// CUDA graphs.
+    pub graphs: Graphs,
+    /// Phases of the program.
+    pub phases: Vec<Phase>,
+    /// Threads that made a call.
+    pub threads: Vec<Thread>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+}
+
+/// The reporting tool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tool {
+    /// `oomhook`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The watched process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Process {
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub ppid: u32,
+    /// Command line.
+    pub command: Vec<String>,
+    /// Rank in the job.
+    pub rank: Option<u32>,
+    /// Rank on the node.
+    pub local_rank: Option<u32>,
+    /// Job id.
+    pub job: Option<String>,
+    /// When recording began, RFC 3339 in UTC.
+    pub start_time: String,
+    /// From there to the last event.
+    pub duration_ns: u64,
+    /// How it ended.
+    pub end: ProcessEnd,
+    /// Exit code.
+    pub exit_code: Option<u8>,
+    /// Signal that ended it.
+    pub signal: Option<u8>,
+}
+
+/// How the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessEnd {
+    /// `exit`, or a return from `main`.
+    Exit,
+    /// `_exit`.
+    #[serde(rename = "_exit")]
+    ImmediateExit,
+    /// A signal.
+    Signal,
+    /// `exec` replaced it.
+    Exec,
+    /// Nobody saw it end.
+    Unfinished,
+    /// It has not ended.
+    Running,
+}
+
+/// Counts over the whole process.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Allocations.
+    pub allocs: u64,
+    /// Successful frees of something.
+    pub frees: u64,
+    /// Failed allocations.
+    pub failed_allocs: u64,
+    /// Failed frees.
+    pub failed_frees: u64,
+    /// Frees of NULL.
+    pub null_frees: u64,
+    /// Successful calls for zero bytes.
+    pub zero_size: u64,
+    /// Device bytes that ever came.
+    pub cumulative_bytes: u64,
+    /// Successful frees of blocks whose allocation was not seen.
+    pub untracked_frees: u64,
+}
+
+/// One device.
+#[derive(Clone, Debug, Serialize)]
+pub struct Device {
+    /// Ordinal in the process; null for memory whose device is not known.
+    pub device: Option<u32>,
+    /// UUID as the driver's tools print it; empty if unknown.
+    pub uuid: String,
+    /// PCI address; empty if unknown.
+    pub pci_bus_id: String,
+    /// MIG instance.
+    pub mig: Option<String>,
+    /// Marketing name.
+    pub name: String,
+    /// Memory of the device.
+    pub total_bytes: u64,
+    /// Live device bytes at the end.
+    pub live_bytes: u64,
+    /// Live blocks of device memory at the end.
+    pub live_blocks: u64,
+    /// Most live device bytes.
+    pub peak_bytes: u64,
+    /// Number of the allocation that reached them first.
+    pub peak_event: u64,
+    /// When, since the recording began.
+    pub peak_time_ns: u64,
+    /// Space by space.
+    pub spaces: BTreeMap<&'static str, SpaceUse>,
+    /// Blocks inside a framework's cache.
+    pub tensors: Option<Tensors>,
+    /// What the peak was made of.
+    pub peak: Peak,
+    /// All bytes of the device, line by line.
+    pub ledger: BTreeMap<&'static str, Vec<LedgerLine>>,
+}
+
+/// How a space was used.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SpaceUse {
+    /// Blocks that came.
+    pub allocs: u64,
+    /// Blocks that were freed.
+    pub frees: u64,
+    /// Live bytes.
+    pub live_bytes: u64,
+    /// Live blocks.
+    pub live_blocks: u64,
+    /// Most live bytes.
+    pub peak_bytes: u64,
+    /// Bytes that ever came.
+    pub cumulative_bytes: u64,
+}
+
+/// Blocks inside a framework's cache.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Tensors {
+    /// Live bytes.
+    pub allocated_bytes: u64,
+    /// Most live bytes.
+    pub allocated_peak_bytes: u64,
+    /// Bytes that the cache holds.
+    pub reserved_bytes: u64,
+    /// Most bytes that it held.
+    pub reserved_peak_bytes: u64,
+    /// Blocks that came.
+    pub allocs: u64,
+    /// Blocks that went.
+    pub frees: u64,
+}
+
+/// The peak of a device.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Peak {
+    /// Bytes.
+    pub bytes: u64,
+    /// When.
+    pub time_ns: u64,
+    /// Number of the allocation.
+    pub event: u64,
+    /// Phase.
+    pub phase: Option<String>,
+    /// What it was made of, largest first.
+    pub sites: Vec<Site>,
+}
+
+/// A line of the ledger.
+#[derive(Clone, Debug, Serialize)]
+pub struct LedgerLine {
+    /// Name.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// It is a guess.
+    pub estimated: bool,
+}
+
+/// Host memory.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Host {
+    /// `pinned` and `registered`.
+    pub spaces: BTreeMap<&'static str, SpaceUse>,
+}
+
+/// Reserved address space.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Va {
+    /// Live bytes.
+    pub live_bytes: u64,
+    /// Most live bytes.
+    pub peak_bytes: u64,
+}
+
+/// Blocks of one site, stack, space and device.
+#[derive(Clone, Debug, Serialize)]
+pub struct Site {
+    /// The place a person can change.
+    pub site: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+    /// The serving allocator in between.
+    pub via: Option<&'static str>,
+    /// Space.
+    pub space: &'static str,
+    /// Device.
+    pub device: Option<u32>,
+    /// Bytes handed out.
+    pub bytes: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// The bytes are computed, not told by the driver.
+    pub estimated: bool,
+    /// Blocks.
+    pub blocks: u64,
+    /// Blocks that ever came from here.
+    pub allocs: u64,
+    /// The thread that made most of it.
+    pub thread: Option<Rc<str>>,
+    /// Phase.
+    pub phase: Option<String>,
+    /// The call that made most of it.
+    pub call: Rc<str>,
+    /// Which frame of `stack` is the site.
+    pub site_frame: Option<usize>,
+    /// Innermost first.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+}
+
+/// A leak.
+#[derive(Clone, Debug, Serialize)]
+pub struct Leak {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub site: Site,
+    /// What kind it is.
+    pub class: LeakClass,
+}
+
+/// What kind of leak it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakClass {
+    /// It grows as the process goes on.
+    Growing,
+    /// It came once.
+    OneTime,
+    /// A framework's cache holds it.
+    Cached,
+    /// It was made while the process was ending.
+    DuringExit,
+}
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// Function.
+    pub function: Option<String>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line.
+    pub line: Option<u32>,
+    /// File name of the library.
+    pub library: String,
+    /// Return address, as an ELF address of the library.
+    pub offset: u64,
+    /// Language.
+    pub language: Language,
+}
+
+/// Language of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// Machine code.
+    Native,
+    /// Python.
+    Python,
+}
+
+impl Frame {
+    /// `leak.cpp:14 main`, `main`, or `libfoo.so+0x1234`: as much as is known, without parameters.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let function = self.function.as_deref().map(crate::attribution::bare_name);
+        match (self.place(), function) {
+            (Some(place), Some(function)) => format!("{place} {function}"),
+            (Some(place), None) => place,
+            (None, Some(function)) => function.to_owned(),
+            (None, None) => format!("{}+{:#x}", self.library, self.offset),
+        }
+    }
+
+    /// `leak.cpp:14`.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        let file = crate::attribution::file_name(self.file.as_deref()?);
+        Some(match self.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file.to_owned(),
+        })
+    }
+}
+
+/// Bytes and blocks of a space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gone {
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// What went without being freed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Released {
+    /// With the reset of a device.
+    pub by_reset: BTreeMap<&'static str, Gone>,
+    /// With a destroyed context.
+    pub by_context_destroy: BTreeMap<&'static str, Gone>,
+}
+
+/// Failures of one request from one stack.
+#[derive(Clone, Debug, Serialize)]
+pub struct Oom {
+    /// Call.
+    pub call: Rc<str>,
+    /// Bytes asked for, if the call says.
+    pub requested_bytes: Option<u64>,
+    /// Space, if the call says.
+    pub space: Option<&'static str>,
+    /// Device.
+    pub device: Option<u32>,
+    /// When it failed last.
+    pub time_ns: u64,
+    /// Bytes freed before it succeeded.
+    pub freed_between_bytes: Option<u64>,
+    /// What was missing.
+    pub short_by_bytes: Option<u64>,
+    /// What came of it.
+    pub class: oomhook_ledger::oom::Class,
+    /// How often it failed.
+    pub attempts: u64,
+    /// Free bytes of the device.
+    pub free_bytes: Option<u64>,
+    /// Bytes of the device.
+    pub total_bytes: Option<u64>,
+    /// The site that asked.
+    pub site: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+    /// Which frame of `stack` is the site.
+    pub site_frame: Option<usize>,
+    /// Who asked, innermost first.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+    /// Phase.
+    pub phase: Option<String>,
+    /// The program's own last lines.
+    pub log: Vec<String>,
+    /// What lived then, largest first.
+    pub sites: Vec<Site>,
+    /// Diagnosis.
+    pub verdict: Option<OomVerdict>,
+}
+
+/// Diagnosis of an out-of-memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct OomVerdict {
+    /// Kind.
+    pub class: String,
+    /// What speaks for it.
+    pub evidence: Vec<String>,
+    /// What to do.
+    pub advice: Vec<String>,
+}
+
+/// What was wrong with frees and registrations.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Anomalies {
+    /// Failing frees of addresses never seen.
+    pub unknown_free: u64,
+    /// Failing frees of addresses freed before.
+    pub double_free: u64,
+    /// Failing frees of addresses inside a block.
+    pub interior_free: u64,
+    /// Successful frees by a call of another family.
+    pub cross_api_free: u64,
+    /// Failing frees of a living block's own address.
+    pub failed_free: u64,
+    /// Failing frees of what went with a reset or a context.
+    pub free_after_reset: u64,
+    /// Failing registrations of what is registered already.
+    pub failed_register: u64,
+    /// Details of the first ones.
+    pub events: Vec<AnomalyEvent>,
+}
+
+/// One anomaly.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnomalyEvent {
+    /// What was wrong.
+    pub kind: oomhook_ledger::anomalies::Kind,
+    /// When.
+    pub time_ns: u64,
+    /// Call.
+    pub call: Rc<str>,
+    /// Thread.
+    pub thread: Option<Rc<str>>,
+    /// The address, in hexadecimal.
+    pub address: String,
+    /// The driver's code.
+    pub code: u32,
+    /// The site of the call.
+    pub site: Rc<str>,
+    /// Its stack.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+    /// The block that was meant.
+    pub block: Option<AnomalyBlock>,
+    /// Who had ended it.
+    pub ended: Option<AnomalyEnd>,
+}
+
+/// The block of an anomaly.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnomalyBlock {
+    /// Its address, in hexadecimal.
+    pub address: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Number of its allocation.
+    pub event: u64,
+    /// Space.
+    pub space: &'static str,
+    /// The site of its allocation.
+    pub site: Rc<str>,
+    /// The stack of its allocation.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+}
+
+/// How the block of an anomaly had ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnomalyEnd {
+    /// When.
+    pub time_ns: u64,
+    /// By which call.
+    pub call: Rc<str>,
+    /// In which thread.
+    pub thread: Option<Rc<str>>,
+    /// The site of that call.
+    pub site: Rc<str>,
+    /// Its stack.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+}
+
+/// A memory pool.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Pool {
+    /// Device.
+    pub device: Option<u32>,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Most bytes in use.
+    pub used_peak_bytes: u64,
+    /// Bytes reserved.
+    pub reserved_bytes: u64,
+    /// Most bytes reserved.
+    pub reserved_peak_bytes: u64,
+    /// Release threshold.
+    pub release_threshold_bytes: u64,
+}
+
+/// A context.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Context {
+    /// Device.
+    pub device: Option<u32>,
+    /// Made by `cuCtxCreate`, not a primary one.
+    pub explicit: bool,
+    /// When it was seen first.
+    pub time_ns: u64,
+    /// When it was destroyed.
+    pub destroyed_ns: Option<u64>,
+}
+
+/// Loaded device code.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Modules {
+    /// Loaded and not unloaded.
+    pub live: u64,
+    /// Loaded.
+    pub loaded: u64,
+    /// Unloaded.
+    pub unloaded: u64,
+}
+
+/// CUDA graphs.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Graphs {
+    /// Allocation nodes.
+    pub alloc_nodes: u64,
+    /// Bytes reserved for them.
+    pub reserved_bytes: u64,
+    /// Captures that failed.
+    pub failed_captures: u64,
+}
+
+/// A phase of the program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    /// Name.
+    pub name: String,
+    /// Most live device bytes in it.
+    pub peak_bytes: u64,
+    /// What grows with it.
+    pub growth: Vec<Growth>,
+}
+
+/// What grows with a phase.
+#[derive(Clone, Debug, Serialize)]
+pub struct Growth {
+    /// Site.
+    pub site: String,
+    /// Bytes for each time.
+    pub bytes_per_mark: f64,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct Thread {
+    /// Latest name.
+    pub name: String,
+    /// It has ended.
+    pub exited: bool,
+    /// Allocations it made.
+    pub allocs: u64,
+    /// Frees it made.
+    pub frees: u64,
+    /// The kernel's thread id.
+    pub tid: u32,
+}
+
+fn frames<S: Serializer>(stack: &Rc<[Rc<Frame>]>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(stack.iter().map(|frame| &**frame))
+}

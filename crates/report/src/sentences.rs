@@ -1,0 +1,615 @@
+//! Every sentence a user reads, in one place. Plain words, no jargon of ours.
+
+use crate::schema::{Oom, ProcessEnd, Report};
+use crate::units::{bytes, count, duration};
+use oomhook_ledger::Ledger;
+use oomhook_ledger::oom::Class;
+
+/// `1 block`, `2 blocks`.
+#[must_use]
+pub fn blocks(number: u64) -> String {
+    plural(number, "block")
+}
+
+/// `1 thing`, `2 things`.
+#[must_use]
+pub fn plural(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number))
+}
+
+/// `GPU 0`.
+#[must_use]
+pub fn gpu(device: Option<u32>) -> String {
+    match device {
+        Some(number) => format!("GPU {number}"),
+        None => "an unknown GPU".to_owned(),
+    }
+}
+
+/// What failed: `cudaMalloc asked 8.0 GiB on GPU 0`.
+#[must_use]
+pub fn asked(oom: &Oom) -> String {
+    let asked = oom
+        .requested_bytes
+        .map(|asked| format!(" asked {}", bytes(asked)));
+    let on_host = matches!(oom.space, Some("pinned" | "registered"));
+    let place = if on_host {
+        " of host memory".to_owned()
+    } else {
+        format!(" on {}", gpu(oom.device))
+    };
+    match asked {
+        Some(asked) => format!("{}{asked}{place}", oom.call),
+        None => format!("{} failed{place}", oom.call),
+    }
+}
+
+/// `, 6.0 GiB free (short by 2.0 GiB)`.
+#[must_use]
+pub fn free_then(oom: &Oom) -> String {
+    match (oom.free_bytes, oom.short_by_bytes) {
+        (Some(free), Some(short)) => {
+            format!(", {} free (short by {})", bytes(free), bytes(short))
+        }
+        (Some(free), None) => format!(", {} free", bytes(free)),
+        (None, _) => String::new(),
+    }
+}
+
+/// Headlines of a process that died of it, the longest first.
+#[must_use]
+pub fn headline_oom(oom: &Oom) -> [String; 2] {
+    let long = format!("OUT OF MEMORY: {}{}", asked(oom), free_then(oom));
+    let short = match oom.short_by_bytes {
+        Some(short) => format!("OUT OF MEMORY: {}, short by {}", asked(oom), bytes(short)),
+        None => format!("OUT OF MEMORY: {}", asked(oom)),
+    };
+    [long, short]
+}
+
+/// Headline of a leak, without its site.
+#[must_use]
+pub fn headline_leak(growing: bool, size: u64, number: u64) -> String {
+    let kind = if growing { "growing leak" } else { "leak" };
+    format!("{kind}: {} in {}", bytes(size), blocks(number))
+}
+
+/// Leads to the only site.
+pub const FROM: &str = " from ";
+/// Leads to the largest of several sites.
+pub const MOST_FROM: &str = ", most from ";
+
+/// Headline of a process that was cut short.
+#[must_use]
+pub fn headline_cut_short(end: ProcessEnd, signal: Option<u8>, live: u64, number: u64) -> String {
+    let how = match (end, signal) {
+        (ProcessEnd::Signal, Some(signal)) => format!("ended by signal {signal}"),
+        (ProcessEnd::Signal, None) => "ended by a signal".to_owned(),
+        (ProcessEnd::Running, _) => "running".to_owned(),
+        (ProcessEnd::Exec, _) => "replaced by exec".to_owned(),
+        _ => "no end recorded".to_owned(),
+    };
+    format!("{how}, {} live in {}", bytes(live), blocks(number))
+}
+
+/// Headline of a process without a leak.
+pub const NO_LEAK: &str = "no leak";
+/// Nothing but what frameworks and the end of the process hold.
+pub const ONLY_CACHES: &str = "no leak (only caches are live)";
+/// Headline of a process that allocated nothing.
+pub const NO_DATA: &str = "no CUDA memory was allocated";
+
+/// `peak 277.7 MiB on GPU 0`.
+#[must_use]
+pub fn peak_of(peak: u64, device: Option<u32>) -> String {
+    format!("peak {} on {}", bytes(peak), gpu(device))
+}
+
+/// `3 bad frees`.
+#[must_use]
+pub fn bad_frees(number: u64) -> String {
+    plural(number, "bad free")
+}
+
+/// `out of memory 3 times, survived`.
+#[must_use]
+pub fn survived(attempts: u64) -> String {
+    format!("out of memory {}, survived", times(attempts))
+}
+
+/// `once`, `3 times`.
+#[must_use]
+pub fn times(number: u64) -> String {
+    match number {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{} times", count(number)),
+    }
+}
+
+/// How the process ended.
+#[must_use]
+pub fn end(report: &Report) -> String {
+    let process = &report.process;
+    match process.end {
+        ProcessEnd::Exit | ProcessEnd::ImmediateExit => match process.exit_code {
+            Some(code) => format!("exit code {code}"),
+            None => "ended".to_owned(),
+        },
+        ProcessEnd::Signal => match process.signal {
+            Some(signal) => format!("signal {signal}"),
+            None => "a signal".to_owned(),
+        },
+        ProcessEnd::Exec => "exec".to_owned(),
+        ProcessEnd::Unfinished => "no end recorded".to_owned(),
+        ProcessEnd::Running => "running".to_owned(),
+    }
+}
+
+/// `pid 4242 on node7`.
+#[must_use]
+pub fn process(pid: u32, host: &str) -> String {
+    if host.is_empty() {
+        format!("pid {pid}")
+    } else {
+        format!("pid {pid} on {host}")
+    }
+}
+
+/// `rank 3`.
+#[must_use]
+pub fn rank(rank: u32) -> String {
+    format!("rank {rank}")
+}
+
+/// `14 allocations, 12 frees`.
+#[must_use]
+pub fn calls(report: &Report) -> String {
+    format!(
+        "{}, {}",
+        plural(report.totals.allocs, "allocation"),
+        plural(report.totals.frees, "free")
+    )
+}
+
+/// Title of the section on failed allocations.
+pub const OUT_OF_MEMORY: &str = "Out of memory";
+/// What came of a failed allocation.
+#[must_use]
+pub fn class(oom: &Oom) -> String {
+    match oom.class {
+        Class::Fatal => "fatal".to_owned(),
+        Class::Caught => "the program went on".to_owned(),
+        Class::Probe => "a size probe".to_owned(),
+        Class::Recovered => match oom.freed_between_bytes {
+            Some(freed) => format!("recovered after {} were freed", bytes(freed)),
+            None => "recovered".to_owned(),
+        },
+    }
+}
+
+/// One line for a series of failing requests.
+#[must_use]
+pub fn probes(number: u64, first: u64, last: u64) -> String {
+    format!(
+        "size probe: {}, {} down to {}",
+        plural(number, "failure"),
+        bytes(first),
+        bytes(last)
+    )
+}
+
+/// More groups than are shown.
+#[must_use]
+pub fn more_failures(groups: usize) -> String {
+    format!("and {} more (--json lists them)", count(groups as u64))
+}
+
+/// Leads to the site that asked.
+pub const ASKED_BY: &str = "asked by ";
+/// Leads to what was free.
+pub const FREE: &str = "free     ";
+
+/// `11.0 GiB of 16.0 GiB, short by 5.0 GiB`.
+#[must_use]
+pub fn free_of_total(oom: &Oom) -> Option<String> {
+    let mut text = bytes(oom.free_bytes?);
+    if let Some(total) = oom.total_bytes {
+        text.push_str(&format!(" of {}", bytes(total)));
+    }
+    if let Some(short) = oom.short_by_bytes {
+        text.push_str(&format!(", short by {}", bytes(short)));
+    }
+    Some(text)
+}
+/// Title of what lived when memory ran out.
+#[must_use]
+pub fn held_then(total: u64) -> String {
+    format!("This process held {}:", bytes(total))
+}
+
+/// There was enough memory, and yet it failed.
+#[must_use]
+pub fn free_far_above(oom: &Oom) -> Option<String> {
+    let free = oom.free_bytes?;
+    let enough = match oom.requested_bytes {
+        Some(asked) => asked <= free,
+        None => free >= 1 << 30,
+    };
+    let on_host = matches!(oom.space, Some("pinned" | "registered"));
+    (enough || on_host).then(|| {
+        format!(
+            "{} said out of memory with {} free on the device: free far above requested, look at host memory, limits (ulimit, MIG, MPS) or fragmentation",
+            oom.call,
+            bytes(free)
+        )
+    })
+}
+
+/// Title of the peak's section.
+#[must_use]
+pub fn peak_title(peak: u64, device: Option<u32>, name: &str, total: u64) -> String {
+    let mut text = format!("Peak {} on {}", bytes(peak), gpu(device));
+    let total = (total > 0).then(|| bytes(total));
+    match (name.is_empty(), total) {
+        (true, None) => {}
+        (true, Some(total)) => text.push_str(&format!(" ({total})")),
+        (false, None) => text.push_str(&format!(" ({name})")),
+        (false, Some(total)) => text.push_str(&format!(" ({name}, {total})")),
+    }
+    text
+}
+
+/// `at 3.2 s, allocation 1,234`.
+#[must_use]
+pub fn peak_when(time_ns: u64, event: u64) -> String {
+    format!("at {}, allocation {}", duration(time_ns), count(event))
+}
+
+/// Column titles.
+pub mod column {
+    /// Bytes.
+    pub const BYTES: &str = "bytes";
+    /// Share.
+    pub const SHARE: &str = "share";
+    /// Blocks.
+    pub const BLOCKS: &str = "blocks";
+    /// Class of a leak.
+    pub const CLASS: &str = "kind";
+    /// Call.
+    pub const CALL: &str = "call";
+    /// Site.
+    pub const WHERE: &str = "where";
+}
+
+/// What a table does not show.
+#[must_use]
+pub fn more_sites(sites: usize, size: u64) -> String {
+    format!("{} in {}", bytes(size), plural(sites as u64, "more site"))
+}
+
+/// Title of what is left.
+#[must_use]
+pub fn live_title(end: ProcessEnd) -> &'static str {
+    match end {
+        ProcessEnd::Running => "Live now",
+        ProcessEnd::Exit | ProcessEnd::ImmediateExit => "Live at exit",
+        ProcessEnd::Signal | ProcessEnd::Exec | ProcessEnd::Unfinished => "Live at the end",
+    }
+}
+
+/// `2.0 MiB in 2 blocks`.
+#[must_use]
+pub fn amount(size: u64, number: u64) -> String {
+    format!("{} in {}", bytes(size), blocks(number))
+}
+
+/// Names of the lines that are not device memory.
+#[must_use]
+pub fn memory_line(space: &str) -> &'static str {
+    match space {
+        "managed" => "Managed memory",
+        "pinned" => "Pinned host memory",
+        "registered" => "Registered host memory",
+        "imported" => "Imported memory",
+        _ => "Reserved addresses",
+    }
+}
+
+/// `0 B live, 32.0 GiB peak`.
+#[must_use]
+pub fn live_and_peak(live: u64, peak: u64) -> String {
+    format!("{} live, {} peak", bytes(live), bytes(peak))
+}
+
+/// Title of what went without a free.
+#[must_use]
+pub fn released_title(by_reset: bool) -> &'static str {
+    if by_reset {
+        "Released by reset"
+    } else {
+        "Released with a context"
+    }
+}
+
+/// Title of the section on frees.
+pub const BAD_FREES: &str = "Bad frees";
+/// Counter names of the anomalies.
+pub mod anomaly {
+    /// Never seen.
+    pub const UNKNOWN: &str = "of an unknown address";
+    /// Freed before.
+    pub const DOUBLE: &str = "double free";
+    /// Inside a block.
+    pub const INTERIOR: &str = "inside a block";
+    /// Refused.
+    pub const FAILED: &str = "refused by the driver";
+    /// Gone with a reset.
+    pub const AFTER_RESET: &str = "after a reset or context destroy";
+    /// Registered already.
+    pub const REGISTER: &str = "host memory registered twice";
+}
+
+/// One bad free in a line.
+#[must_use]
+pub fn bad_free(
+    kind: oomhook_ledger::anomalies::Kind,
+    call: &str,
+    address: &str,
+    site: &str,
+) -> String {
+    use oomhook_ledger::anomalies::Kind;
+    let what = match kind {
+        Kind::UnknownFree => "unknown address",
+        Kind::DoubleFree => "double free",
+        Kind::InteriorFree => "address inside a block",
+        Kind::CrossApiFree => "freed by another API than allocated",
+        Kind::FailedFree => "free refused",
+        Kind::FreeAfterReset => "free after reset",
+        Kind::FailedRegister => "registered twice",
+    };
+    format!("{what}: {call}({address}) by {site}")
+}
+
+/// Where the block of a bad free came from.
+#[must_use]
+pub fn allocated_by(size: u64, site: &str) -> String {
+    format!("the block of {} is from {site}", bytes(size))
+}
+
+/// Who had freed it.
+#[must_use]
+pub fn freed_by(site: &str) -> String {
+    format!("it was freed by {site}")
+}
+
+/// Mark before a note.
+pub const NOTE: &str = "note: ";
+/// Mark before the next command.
+pub const NEXT: &str = "next: ";
+
+/// More notes than are shown.
+#[must_use]
+pub fn more_notes(number: usize) -> String {
+    format!("{} (--json has all)", plural(number as u64, "more note"))
+}
+
+/// The trace has no closing record.
+#[must_use]
+pub fn ends_early(event: u64) -> String {
+    format!(
+        "trace ends early at event {event}: the process was killed or the file was cut; what came later is unknown"
+    )
+}
+
+/// Part of the trace cannot be read.
+#[must_use]
+pub fn damaged(what: &str) -> String {
+    format!("the trace is damaged: {what}")
+}
+
+/// Old events are gone, by design.
+#[must_use]
+pub fn starts_late(segments: u32) -> String {
+    format!(
+        "the first {} of the trace are gone (OOMHOOK_KEEP); totals, peak and leaks are complete",
+        plural(u64::from(segments), "segment")
+    )
+}
+
+/// Leaks that were left out.
+#[must_use]
+pub fn suppressed(size: u64, number: u64) -> String {
+    format!("{} suppressed", amount(size, number))
+}
+
+/// What the numbers themselves want the reader to know.
+#[must_use]
+pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.totals.untracked_frees > 0 {
+        notes.push(format!(
+            "{} of memory whose allocation was not seen",
+            plural(report.totals.untracked_frees, "successful free")
+        ));
+    }
+    let replaced = ledger.totals().replaced;
+    if replaced > 0 {
+        notes.push(format!(
+            "{} ended unseen: the address was given out again",
+            blocks(replaced)
+        ));
+    }
+    if report.anomalies.cross_api_free > 0 {
+        notes.push(format!(
+            "{} across APIs (cuMemFree of async memory or the reverse): allowed",
+            plural(report.anomalies.cross_api_free, "free")
+        ));
+    }
+    for device in &report.devices {
+        let managed = device
+            .spaces
+            .get("managed")
+            .map_or(0, |usage| usage.peak_bytes);
+        if device.total_bytes > 0 && managed > device.total_bytes {
+            notes.push(format!(
+                "managed memory of {} exceeds device by {} bytes: it pages to the host",
+                bytes(managed),
+                count(managed - device.total_bytes)
+            ));
+        }
+    }
+    for oom in &report.oom {
+        notes.extend(free_far_above(oom));
+    }
+    let beyond = ledger.oom().beyond();
+    if beyond > 0 {
+        notes.push(format!(
+            "{} more failed allocations of other sizes or places",
+            count(beyond)
+        ));
+    }
+    for pool in &report.pools {
+        if pool.reserved_bytes > pool.used_bytes {
+            notes.push(format!(
+                "a memory pool on {} keeps {} idle: retained, not leaked (its release threshold allows it)",
+                gpu(pool.device),
+                bytes(pool.reserved_bytes - pool.used_bytes)
+            ));
+        }
+    }
+    if let Some(via) = report
+        .devices
+        .iter()
+        .flat_map(|device| &device.peak.sites)
+        .find_map(|site| site.via)
+    {
+        notes.push(hidden_by_cache(via));
+    }
+    notes.dedup();
+    notes
+}
+
+/// A cache stands between the program and the driver.
+#[must_use]
+pub fn hidden_by_cache(via: &str) -> String {
+    let switch = match via {
+        "libc10_cuda" => "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows them",
+        "xla_bfc" => "; XLA_PYTHON_CLIENT_ALLOCATOR=platform shows them",
+        "cupy" => "; cupy.cuda.set_allocator(None) shows them",
+        _ => "",
+    };
+    format!("blocks inside the cache of {via} are not listed one by one{switch}")
+}
+
+/// The file that is there now is not the one that ran.
+#[must_use]
+pub fn other_build(library: &str) -> String {
+    format!("{library} was rebuilt or replaced since the recording: its frames stay without names")
+}
+
+/// Nothing to gate on.
+pub const GATE_NO_DATA: &str =
+    "no data: no CUDA allocation was recorded, so there is nothing to judge (this never passes)";
+/// All gates passed.
+pub const GATE_PASSED: &str = "passed";
+/// A gate failed.
+pub const GATE_FAILED: &str = "FAILED";
+/// Metric of the gates.
+pub const METRIC_DEVICE: &str = "device";
+
+/// `peak of device bytes 300.0 MiB <= limit 306.0 MiB`.
+#[must_use]
+pub fn gate_limit(what: &str, value: u64, limit: u64, passed: bool) -> String {
+    let sign = if passed { "<=" } else { ">" };
+    let exact = if bytes(value) == bytes(limit) {
+        format!(" ({} {sign} {} bytes)", count(value), count(limit))
+    } else {
+        String::new()
+    };
+    format!("{what} {} {sign} {}{exact}", bytes(value), bytes(limit))
+}
+
+/// Names of the gates.
+pub mod gate {
+    /// Peak against a limit.
+    pub const MAX_PEAK: &str = "peak";
+    /// What is live at exit.
+    pub const MAX_LIVE: &str = "live at exit";
+    /// Peak against the baseline.
+    pub const BASELINE: &str = "peak against the baseline";
+    /// Leaks.
+    pub const LEAK: &str = "leaks";
+}
+
+/// Leak gate.
+#[must_use]
+pub fn gate_leaks(size: u64, number: u64) -> String {
+    if number == 0 {
+        "no leak".to_owned()
+    } else {
+        format!("leaked {}", amount(size, number))
+    }
+}
+
+/// What grew since the baseline.
+#[must_use]
+pub fn gate_grew(before: u64, after: u64) -> String {
+    if before == 0 {
+        format!("+{} (new)", bytes(after))
+    } else {
+        format!(
+            "+{} ({} -> {})",
+            bytes(after - before),
+            bytes(before),
+            bytes(after)
+        )
+    }
+}
+
+/// The baseline has nothing on this device.
+#[must_use]
+pub fn gate_no_counterpart(process: &str, device: Option<u32>) -> String {
+    format!(
+        "the baseline has no {} of {process}: not compared",
+        gpu(device)
+    )
+}
+
+/// The baseline was made elsewhere.
+#[must_use]
+pub fn gate_other_machine(then: &str, now: &str) -> String {
+    format!("the baseline was made on {then}, this is {now}: peaks may differ for that reason")
+}
+
+/// Some processes had nothing to judge.
+#[must_use]
+pub fn gate_without_data(number: usize) -> String {
+    format!(
+        "{} allocated no CUDA memory and were not judged",
+        plural(number as u64, "process")
+    )
+    .replace("processs", "processes")
+}
+
+/// What a grouped table does not show.
+#[must_use]
+pub fn more_rows(rows: usize, size: u64) -> String {
+    format!(
+        "{} in {} (--top shows more)",
+        bytes(size),
+        plural(rows as u64, "more row")
+    )
+}
+
+/// Titles of grouped tables.
+#[must_use]
+pub fn table_title(at: crate::table::At) -> &'static str {
+    use crate::table::At;
+    match at {
+        At::Peak => "Device memory at the peak",
+        At::Exit => "Live at the end",
+        At::Oom => "Live when memory ran out last",
+    }
+}

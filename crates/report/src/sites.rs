@@ -1,0 +1,101 @@
+//! Blocks summed by site, stack, space and device.
+
+use crate::resolve::Resolver;
+use crate::schema::Site;
+use oomhook_ledger::{Amount, Row};
+use oomhook_trace::record::CallId;
+use oomhook_trace::{Space, StackId, ThreadId};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What a site's numbers are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The row's key, without call and thread.
+    pub stack: StackId,
+    /// Space.
+    pub space: Space,
+    /// Device.
+    pub device: Option<u8>,
+}
+
+impl Part {
+    /// The part that a row belongs to.
+    #[must_use]
+    pub fn of(row: &Row) -> Part {
+        Part {
+            stack: row.key.stack,
+            space: row.key.space,
+            device: row.key.device,
+        }
+    }
+}
+
+struct Sum {
+    part: Part,
+    amount: Amount,
+    allocs: u64,
+    // The row with the most bytes names the thread and the call.
+    largest: u64,
+    thread: ThreadId,
+    call: CallId,
+}
+
+/// The rows with something in them, as sites, largest first.
+pub fn collect<'a>(
+    resolver: &mut Resolver<'_>,
+    rows: impl Iterator<Item = (&'a Row, Amount)>,
+) -> Vec<Site> {
+    let mut sums: Vec<Sum> = Vec::new();
+    let mut numbers: HashMap<(StackId, Space, Option<u8>), usize> = HashMap::new();
+    for (row, amount) in rows {
+        if amount.blocks == 0 {
+            continue;
+        }
+        let part = Part::of(row);
+        let number = *numbers
+            .entry((part.stack, part.space, part.device))
+            .or_insert_with(|| {
+                sums.push(Sum {
+                    part,
+                    amount: Amount::default(),
+                    allocs: 0,
+                    largest: 0,
+                    thread: row.key.thread,
+                    call: row.key.call,
+                });
+                sums.len() - 1
+            });
+        let sum = &mut sums[number];
+        sum.amount += amount;
+        sum.allocs += row.allocs;
+        if amount.bytes > sum.largest {
+            sum.largest = amount.bytes;
+            sum.thread = row.key.thread;
+            sum.call = row.key.call;
+        }
+    }
+    sums.sort_by_key(|sum| (std::cmp::Reverse(sum.amount.bytes), sum.part.stack));
+    sums.iter().map(|sum| site(sum, resolver)).collect()
+}
+
+fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
+    let stack = resolver.stack(sum.part.stack);
+    Site {
+        site: Rc::clone(&stack.site),
+        library: Rc::clone(&stack.library),
+        via: stack.via,
+        space: sum.part.space.name(),
+        device: sum.part.device.map(u32::from),
+        bytes: sum.amount.bytes,
+        requested_bytes: sum.amount.requested,
+        estimated: sum.part.space == Space::Array,
+        blocks: sum.amount.blocks,
+        allocs: sum.allocs,
+        thread: resolver.thread(sum.thread),
+        phase: None,
+        call: resolver.call(sum.call),
+        site_frame: stack.site_frame,
+        stack: Rc::clone(&stack.frames),
+    }
+}

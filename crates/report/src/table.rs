@@ -1,0 +1,160 @@
+//! One table, grouped as asked.
+
+use crate::resolve::Resolver;
+use crate::sentences as say;
+use crate::text::Style;
+use crate::text::label::{self, clip, width};
+use crate::units;
+use oomhook_ledger::{Amount, Ledger, Row};
+use oomhook_trace::StackId;
+use std::collections::HashMap;
+
+/// What rows are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The place a person can change.
+    Site,
+    /// Its library.
+    Library,
+    /// The whole stack.
+    Stack,
+    /// The call.
+    Api,
+    /// The thread.
+    Thread,
+    /// The space.
+    Space,
+    /// The device.
+    Device,
+}
+
+/// The instant that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The peak of each device.
+    Peak,
+    /// The end.
+    Exit,
+    /// The last out of memory.
+    Oom,
+}
+
+/// A line of the table.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What it is.
+    pub name: String,
+    /// How much.
+    pub amount: Amount,
+    stack: Option<StackId>,
+}
+
+/// Groups the rows that lived at an instant, largest first. Device bytes only, unless grouped by space.
+pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for (row, amount) in rows_at(ledger, at) {
+        let counted = row.key.space.is_device() || by == By::Space || at == At::Oom;
+        if amount.blocks == 0 || !counted {
+            continue;
+        }
+        let name = name(row, resolver, by);
+        // Stacks that look the same are one; stacks of the same site are not.
+        let key = match by {
+            By::Stack => row.key.stack.to_string(),
+            _ => name.clone(),
+        };
+        let number = *known.entry(key).or_insert_with(|| {
+            groups.push(Group {
+                name,
+                amount: Amount::default(),
+                stack: (by == By::Stack).then_some(row.key.stack),
+            });
+            groups.len() - 1
+        });
+        groups[number].amount += amount;
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.amount.bytes));
+    groups
+}
+
+fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
+    match at {
+        At::Exit => ledger.rows().map(|(_, row)| (row, row.live)).collect(),
+        At::Peak => ledger
+            .rows()
+            .map(|(_, row)| (row, ledger.at_peak(row)))
+            .collect(),
+        At::Oom => {
+            let groups = ledger.oom().groups().iter();
+            let last = groups.max_by_key(|group| group.last_ns);
+            let rows = last.map(|group| group.rows.as_slice()).unwrap_or_default();
+            rows.iter()
+                .filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)))
+                .collect()
+        }
+    }
+}
+
+fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
+    match by {
+        By::Site | By::Stack => resolver.stack(row.key.stack).site.to_string(),
+        By::Library => resolver.stack(row.key.stack).library.to_string(),
+        By::Api => resolver.call(row.key.call).to_string(),
+        By::Thread => resolver.thread(row.key.thread).map_or_else(
+            || format!("thread {}", row.key.thread),
+            |name| name.to_string(),
+        ),
+        By::Space => row.key.space.name().to_owned(),
+        By::Device => say::gpu(row.key.device.map(u32::from)),
+    }
+}
+
+/// The table as text.
+pub fn render(groups: &[Group], resolver: &mut Resolver<'_>, title: &str, style: &Style) -> String {
+    let room = style.width.max(60).saturating_sub(30);
+    let whole = groups.iter().map(|group| group.amount.bytes).sum();
+    let mut text = format!("{title}\n");
+    text.push_str(&format!(
+        "{:>10}  {:>6}  {:>8}  {}\n",
+        say::column::BYTES,
+        say::column::SHARE,
+        say::column::BLOCKS,
+        say::column::WHERE
+    ));
+    for group in groups.iter().take(style.top) {
+        text.push_str(&format!(
+            "{:>10}  {:>6}  {:>8}  ",
+            units::bytes(group.amount.bytes),
+            units::percent(group.amount.bytes, whole),
+            units::count(group.amount.blocks),
+        ));
+        match group.stack {
+            None => text.push_str(&format!("{}\n", label::shorten(&group.name, room))),
+            Some(stack) => {
+                text.push_str(&format!("{}\n", clip(&group.name, room)));
+                let stack = resolver.stack(stack);
+                for frame in stack.frames.iter() {
+                    let library = format!("  {}", frame.library);
+                    let left = style.width.max(60).saturating_sub(8 + width(&library));
+                    let label = label::frame(frame, left);
+                    let library = if frame.function.is_some() {
+                        &*library
+                    } else {
+                        ""
+                    };
+                    text.push_str(&format!("        {label}{library}\n"));
+                }
+            }
+        }
+    }
+    let rest = groups.get(style.top..).unwrap_or_default();
+    if !rest.is_empty() {
+        let bytes = rest.iter().map(|group| group.amount.bytes).sum();
+        text.push_str(&format!(
+            "            {}\n",
+            say::more_rows(rest.len(), bytes)
+        ));
+    }
+    text
+}

@@ -1,0 +1,208 @@
+//! A site in so many columns: file and line are never cut, long names are shortened in the middle.
+
+use crate::attribution::bare_name;
+use crate::schema::{Frame, Site};
+use std::rc::Rc;
+
+/// Stands for what was cut.
+const GAP: &str = "..";
+/// A name shorter than this says nothing.
+const SHORTEST: usize = 10;
+
+/// Columns that a text takes.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Shortens a text in the middle; its end says more than its beginning.
+#[must_use]
+pub fn shorten(text: &str, columns: usize) -> String {
+    let length = width(text);
+    if length <= columns {
+        return text.to_owned();
+    }
+    let kept = columns.saturating_sub(GAP.len());
+    let head = kept * 2 / 5;
+    let tail = kept - head;
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{start}{GAP}{end}")
+}
+
+/// A function's name in at most so many columns: template arguments go first, then the outer scopes, then the middle.
+#[must_use]
+pub fn name(function: &str, columns: usize) -> String {
+    if width(function) <= columns {
+        return function.to_owned();
+    }
+    let plain = without_arguments(function);
+    if width(&plain) <= columns {
+        return plain;
+    }
+    let scopes = plain.match_indices("::").map(|(at, _)| &plain[at + 2..]);
+    for inner in scopes {
+        if width(inner) + GAP.len() <= columns {
+            return format!("{GAP}{inner}");
+        }
+    }
+    shorten(plain.rsplit("::").next().unwrap_or(&plain), columns)
+}
+
+/// `Cache<float, 16>::grow` is `Cache<..>::grow`.
+fn without_arguments(function: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0;
+    for (at, c) in function.char_indices() {
+        match c {
+            // Neither an operator nor the `<T as Trait>` of Rust.
+            '<' if at > 0 && !function[..at].ends_with("operator") => {
+                depth += 1;
+                if depth == 1 {
+                    text.push_str("<..");
+                }
+            }
+            '>' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Shortens a text at its end.
+#[must_use]
+pub fn clip(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let start: String = text
+        .chars()
+        .take(columns.saturating_sub(GAP.len()))
+        .collect();
+    format!("{start}{GAP}")
+}
+
+/// A frame in at most so many columns, as long as its place fits.
+#[must_use]
+pub fn frame(frame: &Frame, columns: usize) -> String {
+    let whole = frame.label();
+    if width(&whole) <= columns {
+        return whole;
+    }
+    let place = frame.place();
+    let Some(function) = frame.function.as_deref() else {
+        return place.unwrap_or(whole);
+    };
+    let bare = bare_name(function);
+    let Some(place) = place else {
+        return name(bare, columns);
+    };
+    let left = columns.saturating_sub(width(&place) + 1);
+    if width(bare) <= left {
+        format!("{place} {bare}")
+    } else if left >= SHORTEST {
+        format!("{place} {}", name(bare, left))
+    } else {
+        place
+    }
+}
+
+/// The site of a stack in at most so many columns.
+#[must_use]
+pub fn of_stack(
+    stack: &Rc<[Rc<Frame>]>,
+    site_frame: Option<usize>,
+    site: &str,
+    columns: usize,
+) -> String {
+    match site_frame.and_then(|at| stack.get(at)) {
+        Some(found) => frame(found, columns),
+        None => shorten(site, columns),
+    }
+}
+
+/// A site with what else helps to find it: space, library, serving allocator.
+#[must_use]
+pub fn site(site: &Site, columns: usize) -> String {
+    let whole = of_stack(&site.stack, site.site_frame, &site.site, usize::MAX);
+    for additions in additions(site, &whole) {
+        let left = columns.saturating_sub(width(&additions));
+        let label = of_stack(&site.stack, site.site_frame, &site.site, left);
+        // An addition may shorten a name, but not to nothing.
+        if width(&label) <= left && (left >= 24 || label == whole) {
+            return format!("{label}{additions}");
+        }
+    }
+    of_stack(&site.stack, site.site_frame, &site.site, columns)
+}
+
+/// What may stand behind a label, the most telling choice first.
+fn additions(site: &Site, label: &str) -> Vec<String> {
+    let space = (site.space != "device").then(|| site.space.to_owned());
+    let outside = site.library.contains(".so") || site.library.contains(' ');
+    let library = (outside && !label.starts_with(&*site.library)).then(|| site.library.to_string());
+    let via = site.via.map(|via| format!("via {via}"));
+    let choices = [
+        vec![space.clone(), library.clone(), via.clone()],
+        vec![space.clone(), via.clone()],
+        vec![space.clone(), library],
+        vec![space],
+    ];
+    let mut texts: Vec<String> = choices
+        .into_iter()
+        .map(|parts| {
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            if parts.is_empty() {
+                String::new()
+            } else {
+                format!(" [{}]", parts.join(", "))
+            }
+        })
+        .collect();
+    texts.dedup();
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Language;
+
+    fn named(function: &str, file: Option<&str>) -> Frame {
+        Frame {
+            function: Some(function.into()),
+            file: file.map(str::to_owned),
+            line: file.map(|_| 1024),
+            library: "app".into(),
+            offset: 16,
+            language: Language::Native,
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_in_the_middle_and_places_never() {
+        let long =
+            "void very::deep::space::Container<float, 16>::allocate_everything(unsigned long)";
+        let found = named(long, Some("/src/app/container.cpp"));
+        let whole =
+            "container.cpp:1024 very::deep::space::Container<float, 16>::allocate_everything";
+        assert_eq!(frame(&found, 200), whole);
+        assert_eq!(
+            frame(&found, 75),
+            "container.cpp:1024 very::deep::space::Container<..>::allocate_everything"
+        );
+        assert_eq!(
+            frame(&found, 60),
+            "container.cpp:1024 ..Container<..>::allocate_everything"
+        );
+        assert_eq!(frame(&found, 36), "container.cpp:1024 alloca..verything");
+        assert_eq!(frame(&found, 20), "container.cpp:1024");
+        assert_eq!(frame(&found, 4), "container.cpp:1024");
+        let nameless = named("abcdefghijklmnopqrstuvwxyz", None);
+        assert_eq!(frame(&nameless, 12), "abcd..uvwxyz");
+        assert_eq!(width(&frame(&nameless, 12)), 12);
+    }
+}

@@ -1,0 +1,350 @@
+//! The sections of the report, in order.
+
+use super::label;
+use super::table_of_sites::by_site;
+use super::{MOST_NOTES, Page, program};
+use crate::schema::{AnomalyEvent, Device, LeakClass, Oom, Report};
+use crate::sentences::{self as say, anomaly};
+use crate::units;
+use crate::verdict::{self, Verdict};
+use oomhook_ledger::oom::Class;
+use std::collections::BTreeMap;
+
+/// Groups of failures shown.
+const MOST_FAILURES: usize = 3;
+/// Bad frees shown.
+const MOST_BAD_FREES: usize = 3;
+/// Devices that get a line of their own.
+const MOST_DEVICES: usize = 8;
+
+impl Page<'_> {
+    /// Who it was.
+    pub(super) fn process(&mut self, report: &Report) {
+        let process = &report.process;
+        let mut parts = vec![say::process(process.pid, &process.host)];
+        parts.extend(process.rank.map(say::rank));
+        parts.push(units::duration(process.duration_ns));
+        parts.push(say::end(report));
+        parts.push(say::calls(report));
+        let facts = parts.join(", ");
+        let left = self.width().saturating_sub(9 + facts.len() + 2);
+        let program = program(report);
+        if label::width(&program) <= left {
+            let line = self.paint.dim(&format!("         {program}  {facts}"));
+            self.line(line);
+        } else {
+            let room = self.width() - 9;
+            let program = label::clip(&program, room);
+            let line = self.paint.dim(&format!("         {program}"));
+            self.line(line);
+            let line = self
+                .paint
+                .dim(&format!("         {}", label::clip(&facts, room)));
+            self.line(line);
+        }
+    }
+
+    /// What ran out of memory.
+    pub(super) fn out_of_memory(&mut self, report: &Report) {
+        if report.oom.is_empty() {
+            return;
+        }
+        let attempts = report.oom.iter().map(|oom| oom.attempts).sum();
+        let is_probe = |oom: &&Oom| oom.class == Class::Probe;
+        // The fatal one first, then the latest.
+        let mut singles: Vec<&Oom> = report.oom.iter().filter(|oom| !is_probe(oom)).collect();
+        singles.sort_by_key(|oom| (oom.class != Class::Fatal, std::cmp::Reverse(oom.time_ns)));
+        match singles.split_first() {
+            Some((fatal, others)) if fatal.class == Class::Fatal => {
+                // The headline has said it; here is the rest.
+                let times = format!("{}, {}", say::times(fatal.attempts), say::class(fatal));
+                self.title(say::OUT_OF_MEMORY, &times);
+                self.asker(fatal, "  ");
+                if let Some(free) = say::free_of_total(fatal) {
+                    self.line(format!("  {}{free}", say::FREE));
+                }
+                for oom in others.iter().take(MOST_FAILURES - 1) {
+                    self.failure(oom);
+                }
+            }
+            _ => {
+                self.title(say::OUT_OF_MEMORY, &say::times(attempts));
+                for oom in singles.iter().take(MOST_FAILURES) {
+                    self.failure(oom);
+                }
+            }
+        }
+        let probes: Vec<&Oom> = report.oom.iter().filter(is_probe).collect();
+        let sizes = || probes.iter().filter_map(|oom| oom.requested_bytes);
+        if let (Some(largest), Some(smallest)) = (sizes().max(), sizes().min()) {
+            let number = probes.iter().map(|oom| oom.attempts).sum();
+            self.line(format!("  {}", say::probes(number, largest, smallest)));
+        }
+        if singles.len() > MOST_FAILURES {
+            self.line(format!(
+                "  {}",
+                say::more_failures(singles.len() - MOST_FAILURES)
+            ));
+        }
+        let with_sites = singles.first().or(probes.first());
+        if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
+            let held = oom.sites.iter().map(|site| site.bytes).sum();
+            self.line(format!("  {}", say::held_then(held)));
+            let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+            self.sites(&lines, Some(held), self.style.top);
+        }
+    }
+
+    fn failure(&mut self, oom: &Oom) {
+        let often = if oom.attempts > 1 {
+            format!(" {}", say::times(oom.attempts))
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{}{often}{}: {}",
+            say::asked(oom),
+            say::free_then(oom),
+            say::class(oom)
+        );
+        self.paragraph("  ", &text);
+        self.asker(oom, "    ");
+    }
+
+    fn asker(&mut self, oom: &Oom, indent: &str) {
+        let mark = format!("{indent}{}", say::ASKED_BY);
+        let room = self.width().saturating_sub(mark.len());
+        let site = label::of_stack(&oom.stack, oom.site_frame, &oom.site, room);
+        self.line(format!("{mark}{site}"));
+    }
+
+    /// The peak of each device, the highest with its sites.
+    pub(super) fn peaks(&mut self, report: &Report, top: usize) {
+        let mut devices: Vec<&Device> = report
+            .devices
+            .iter()
+            .filter(|device| device.peak_bytes > 0)
+            .collect();
+        devices.sort_by_key(|device| std::cmp::Reverse(device.peak_bytes));
+        let Some((highest, others)) = devices.split_first() else {
+            return;
+        };
+        let title = peak_title(highest);
+        self.title(
+            &title,
+            &say::peak_when(highest.peak_time_ns, highest.peak_event),
+        );
+        let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
+        self.sites(&lines, Some(highest.peak_bytes), top);
+        for device in others.iter().take(MOST_DEVICES) {
+            let when = say::peak_when(device.peak_time_ns, device.peak_event);
+            let left = self.width().saturating_sub(when.len() + 2);
+            let title = label::clip(&peak_title(device), left);
+            self.line(format!("{title}  {when}"));
+        }
+    }
+
+    /// What is left at the end.
+    pub(super) fn live(&mut self, report: &Report, top: usize) {
+        if report.leaks.is_empty() {
+            return;
+        }
+        let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for leak in &report.leaks {
+            let space = if verdict::is_device(leak.site.space) {
+                ""
+            } else {
+                leak.site.space
+            };
+            let sum = sums.entry(space).or_default();
+            sum.0 += leak.site.bytes;
+            sum.1 += leak.site.blocks;
+        }
+        let sums: Vec<String> = sums
+            .into_iter()
+            .map(|(space, (bytes, blocks))| {
+                if space.is_empty() {
+                    say::amount(bytes, blocks)
+                } else {
+                    format!("{} {space}", units::bytes(bytes))
+                }
+            })
+            .collect();
+        self.title(say::live_title(report.process.end), &sums.join(", "));
+        let mut lines = by_site(
+            report
+                .leaks
+                .iter()
+                .map(|leak| (&leak.site, Some(leak.class))),
+        );
+        // What somebody should do something about comes first.
+        lines.sort_by_key(|line| {
+            let real = matches!(line.class(), Some(LeakClass::Growing | LeakClass::OneTime));
+            (!real, !verdict::is_device(line.space()))
+        });
+        self.sites(&lines, None, top);
+    }
+
+    /// Memory that is no device memory, and memory that went without a free.
+    pub(super) fn other_memory(&mut self, report: &Report) {
+        let mut lines = Vec::new();
+        for space in ["managed", "imported"] {
+            let used = report.devices.iter().filter_map(|device| {
+                let usage = device.spaces.get(space)?;
+                (usage.peak_bytes > 0).then_some((device.device, usage))
+            });
+            for (device, usage) in used {
+                lines.push((
+                    say::memory_line(space),
+                    format!(
+                        "{} on {}",
+                        say::live_and_peak(usage.live_bytes, usage.peak_bytes),
+                        say::gpu(device)
+                    ),
+                ));
+            }
+        }
+        for (space, usage) in &report.host.spaces {
+            if usage.peak_bytes > 0 {
+                lines.push((
+                    say::memory_line(space),
+                    say::live_and_peak(usage.live_bytes, usage.peak_bytes),
+                ));
+            }
+        }
+        if report.va.peak_bytes > 0 {
+            lines.push((
+                say::memory_line("reserved_va"),
+                say::live_and_peak(report.va.live_bytes, report.va.peak_bytes),
+            ));
+        }
+        for (by_reset, spaces) in [
+            (true, &report.released.by_reset),
+            (false, &report.released.by_context_destroy),
+        ] {
+            let gone: Vec<String> = spaces
+                .iter()
+                .filter(|(_, gone)| gone.blocks > 0)
+                .map(|(space, gone)| format!("{} {space}", say::amount(gone.bytes, gone.blocks)))
+                .collect();
+            if !gone.is_empty() {
+                lines.push((say::released_title(by_reset), gone.join(", ")));
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
+        self.lines.push(String::new());
+        let wide = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, text) in lines {
+            let room = self.width().saturating_sub(wide + 2);
+            let text = label::clip(&text, room);
+            self.line(format!("{name:<wide$}  {text}"));
+        }
+    }
+
+    /// Frees that failed.
+    pub(super) fn bad_frees(&mut self, report: &Report) {
+        let anomalies = &report.anomalies;
+        let kinds = [
+            (anomalies.double_free, anomaly::DOUBLE),
+            (anomalies.interior_free, anomaly::INTERIOR),
+            (anomalies.unknown_free, anomaly::UNKNOWN),
+            (anomalies.failed_free, anomaly::FAILED),
+            (anomalies.free_after_reset, anomaly::AFTER_RESET),
+            (anomalies.failed_register, anomaly::REGISTER),
+        ];
+        let counts: Vec<String> = kinds
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, words)| format!("{} {words}", units::count(*number)))
+            .collect();
+        if counts.is_empty() {
+            return;
+        }
+        self.title(say::BAD_FREES, &counts.join(", "));
+        let told = anomalies
+            .events
+            .iter()
+            .filter(|one| one.kind != oomhook_ledger::anomalies::Kind::CrossApiFree);
+        for one in told.take(MOST_BAD_FREES) {
+            self.bad_free(one);
+        }
+    }
+
+    fn bad_free(&mut self, one: &AnomalyEvent) {
+        let mut text = say::bad_free(one.kind, &one.call, &one.address, &one.site);
+        if let Some(block) = &one.block {
+            text.push_str(&format!(
+                "; {}",
+                say::allocated_by(block.bytes, &block.site)
+            ));
+        }
+        if let Some(ended) = &one.ended {
+            text.push_str(&format!("; {}", say::freed_by(&ended.site)));
+        }
+        self.paragraph("  ", &text);
+    }
+
+    /// What the reader should know.
+    pub(super) fn notes(&mut self, report: &Report) {
+        if report.notes.is_empty() {
+            return;
+        }
+        self.lines.push(String::new());
+        let shown = if report.notes.len() == MOST_NOTES + 1 {
+            MOST_NOTES + 1
+        } else {
+            MOST_NOTES
+        };
+        for note in report.notes.iter().take(shown) {
+            self.paragraph(say::NOTE, note);
+        }
+        if report.notes.len() > shown {
+            let more = say::more_notes(report.notes.len() - shown);
+            self.line(format!("{}{more}", say::NOTE));
+        }
+    }
+
+    /// The next useful command.
+    pub(super) fn next(&mut self, report: &Report, verdict: &Verdict<'_>) {
+        let Some(trace) = &self.style.trace else {
+            return;
+        };
+        let trace = quoted(trace);
+        let command = match verdict {
+            Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
+            Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
+            Verdict::NoData => "oomhook env".to_owned(),
+            Verdict::CutShort => format!("oomhook report {trace} --by stack --at peak"),
+            Verdict::Healthy { .. } => {
+                let peak = report.devices.iter().map(|device| device.peak_bytes).max();
+                let limit = units::round_up(peak.unwrap_or(0));
+                format!("oomhook check {trace} --max-peak {limit}")
+            }
+        };
+        self.lines.push(String::new());
+        let mark = self.paint.dim(say::NEXT);
+        // A command is never cut or wrapped: it is there to be pasted.
+        self.lines.push(format!("{mark}{command}"));
+    }
+}
+
+fn peak_title(device: &Device) -> String {
+    say::peak_title(
+        device.peak_bytes,
+        device.device,
+        &device.name,
+        device.total_bytes,
+    )
+}
+
+/// For a shell.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,122 @@
+//! Sites in columns: numbers to the right, the place at the end, where it may take what is left.
+
+use super::Page;
+use super::label::{self, clip, width};
+use crate::schema::{LeakClass, Site};
+use crate::sentences::{self as say, column};
+use crate::units;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A line of the table: the stacks of one site in one space, summed.
+pub struct Line<'a> {
+    site: &'a Site,
+    bytes: u64,
+    blocks: u64,
+    class: Option<LeakClass>,
+}
+
+impl Line<'_> {
+    /// What kind of leak it is, in a table of leaks.
+    pub fn class(&self) -> Option<LeakClass> {
+        self.class
+    }
+
+    /// Its space.
+    pub fn space(&self) -> &'static str {
+        self.site.space
+    }
+}
+
+/// Sums stacks of the same site; the order of the largest stays, then by bytes.
+pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -> Vec<Line<'a>> {
+    type Key<'a> = (
+        &'a Rc<str>,
+        &'a Rc<str>,
+        &'static str,
+        Option<&'static str>,
+        Option<u32>,
+    );
+    let mut lines: Vec<Line<'a>> = Vec::new();
+    let mut known: HashMap<Key<'a>, usize> = HashMap::new();
+    for (site, class) in sites {
+        let key = (&site.site, &site.library, site.space, site.via, site.device);
+        let at = *known.entry(key).or_insert_with(|| {
+            lines.push(Line {
+                site,
+                bytes: 0,
+                blocks: 0,
+                class,
+            });
+            lines.len() - 1
+        });
+        lines[at].bytes += site.bytes;
+        lines[at].blocks += site.blocks;
+    }
+    lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
+    lines
+}
+
+/// The word for a class.
+pub fn class_word(class: LeakClass) -> &'static str {
+    match class {
+        LeakClass::Growing => "growing",
+        LeakClass::OneTime => "one-time",
+        LeakClass::Cached => "cached",
+        LeakClass::DuringExit => "at exit",
+    }
+}
+
+const BYTES: usize = 10;
+const SHARE: usize = 6;
+const BLOCKS: usize = 8;
+const CLASS: usize = 8;
+const CALL: usize = 20;
+
+impl Page<'_> {
+    /// The largest lines, with shares of `whole` if there is one.
+    pub fn sites(&mut self, lines: &[Line<'_>], whole: Option<u64>, top: usize) {
+        let has_class = lines.iter().any(|line| line.class.is_some());
+        let wide = self.is_wide();
+        let mut head = format!("{:>BYTES$}", column::BYTES);
+        if whole.is_some() {
+            head.push_str(&format!("  {:>SHARE$}", column::SHARE));
+        }
+        head.push_str(&format!("  {:>BLOCKS$}", column::BLOCKS));
+        if has_class {
+            head.push_str(&format!("  {:<CLASS$}", column::CLASS));
+        }
+        if wide {
+            head.push_str(&format!("  {:<CALL$}", column::CALL));
+        }
+        let room = self.width().saturating_sub(width(&head) + 2);
+        head.push_str(&format!("  {}", column::WHERE));
+        let head = self.paint.dim(&head);
+        self.line(head);
+        // A last line that only says "1 more" may as well be that one.
+        let shown = if lines.len() == top + 1 { top + 1 } else { top };
+        for line in lines.iter().take(shown) {
+            let mut text = format!("{:>BYTES$}", units::bytes(line.bytes));
+            if let Some(whole) = whole {
+                text.push_str(&format!("  {:>SHARE$}", units::percent(line.bytes, whole)));
+            }
+            text.push_str(&format!("  {:>BLOCKS$}", units::count(line.blocks)));
+            if has_class {
+                let class = line.class.map_or("", class_word);
+                text.push_str(&format!("  {class:<CLASS$}"));
+            }
+            if wide {
+                text.push_str(&format!("  {:<CALL$}", clip(&line.site.call, CALL)));
+            }
+            text.push_str(&format!("  {}", label::site(line.site, room)));
+            self.line(text);
+        }
+        let rest = lines.get(shown..).unwrap_or_default();
+        if !rest.is_empty() {
+            let bytes = rest.iter().map(|line| line.bytes).sum();
+            let more = format!("            {}", say::more_sites(rest.len(), bytes));
+            let more = self.paint.dim(&more);
+            self.line(more);
+        }
+    }
+}
