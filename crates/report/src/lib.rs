@@ -14,6 +14,8 @@
 //! | [`verdict`] | the one thing to say first |
 //! | [`text`] | the report for people |
 //! | [`table`] | one table, grouped as asked |
+//! | [`gate`] | passed, failed, or no data |
+//! | [`baseline`] | what a gate compares with |
 //! | [`suppress`] | leaks to leave out |
 //! | [`units`] | sizes and times, read and written |
 //! | [`sentences`] | every sentence a user reads |
@@ -21,6 +23,8 @@
 
 pub mod assemble;
 pub mod attribution;
+pub mod baseline;
+pub mod gate;
 pub mod leaks;
 pub mod merge;
 pub mod resolve;

@@ -545,12 +545,18 @@ pub mod gate {
 
 /// Leak gate.
 #[must_use]
-pub fn gate_leaks(size: u64, number: u64) -> String {
-    if number == 0 {
+pub fn gate_leaks(size: u64, passed: bool) -> String {
+    if passed {
         "no leak".to_owned()
     } else {
-        format!("leaked {}", amount(size, number))
+        format!("leaked {}", bytes(size))
     }
+}
+
+/// The worst is not the only one.
+#[must_use]
+pub fn gate_failed_of(failed: usize) -> String {
+    format!("the worst of {} that failed", count(failed as u64))
 }
 
 /// What grew since the baseline.
@@ -568,13 +574,11 @@ pub fn gate_grew(before: u64, after: u64) -> String {
     }
 }
 
-/// The baseline has nothing on this device.
+/// The baseline has nothing on this process.
 #[must_use]
-pub fn gate_no_counterpart(process: &str, device: Option<u32>) -> String {
-    format!(
-        "the baseline has no {} of {process}: not compared",
-        gpu(device)
-    )
+pub fn gate_no_counterpart(pid: u32, of_rank: Option<u32>) -> String {
+    let who = of_rank.map_or_else(|| format!("pid {pid}"), rank);
+    format!("the baseline has no process to compare {who} with")
 }
 
 /// The baseline was made elsewhere.
@@ -586,11 +590,11 @@ pub fn gate_other_machine(then: &str, now: &str) -> String {
 /// Some processes had nothing to judge.
 #[must_use]
 pub fn gate_without_data(number: usize) -> String {
+    let what = if number == 1 { "process" } else { "processes" };
     format!(
-        "{} allocated no CUDA memory and were not judged",
-        plural(number as u64, "process")
+        "{} {what} allocated no CUDA memory and were not judged",
+        count(number as u64)
     )
-    .replace("processs", "processes")
 }
 
 /// What a grouped table does not show.
