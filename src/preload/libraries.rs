@@ -256,6 +256,11 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
     None
 }
 
+/// What is loaded at this moment.
+pub fn loaded_now() -> Vec<Object> {
+    scan().objects
+}
+
 /// Path of the object that holds an address, for a note; the address itself if there is none.
 pub fn path_of(address: usize) -> String {
     let scan = scan();

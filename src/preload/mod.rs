@@ -9,6 +9,7 @@ mod guard;
 mod hooks;
 mod intern;
 mod libraries;
+mod names;
 mod place;
 mod privacy;
 mod process;

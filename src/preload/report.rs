@@ -1,11 +1,111 @@
 //! The text report that the process prints about itself at its end.
 
-use super::state::Recorder;
-use super::writer::{self, Books};
+use super::config::{Config, ReportTo};
+use super::names::InProcess;
+use super::place;
+use super::state::{self, Recorder};
+use super::writer::{Books, names};
+use oomhook_report::text::{self, Style};
+use oomhook_report::{Depth, Facts, Report, Suppressions};
+use std::io::Write;
+use std::path::Path;
 
 /// Prints the report where the settings want it.
-pub fn print(recorder: &Recorder, _books: &Books) {
-    if !writer::reports_itself(recorder) {
-        return;
+pub fn print(recorder: &Recorder, books: &Books) {
+    match &recorder.config.report {
+        ReportTo::Off => {}
+        ReportTo::Stderr => {
+            let (width, colour) = terminal();
+            write_stderr(&make(recorder, books, width, colour));
+        }
+        ReportTo::Path(pattern) => {
+            let wanted = place::expand(pattern, &names(&books.header));
+            let text = make(recorder, books, 80, false);
+            let written = place::create(Path::new(&wanted))
+                .and_then(|(mut file, _)| file.write_all(text.as_bytes()));
+            if let Err(error) = written {
+                state::say(&format!(
+                    "cannot write the report to {wanted}: {error}; it follows"
+                ));
+                write_stderr(&text);
+            }
+        }
+    }
+}
+
+fn make(recorder: &Recorder, books: &Books, width: usize, colour: bool) -> String {
+    let facts = Facts {
+        complete: true,
+        // Naming a stack to its end takes as long again, and the text shows no more than the site.
+        depth: Depth::ToSite,
+        suppressions: suppressions(&recorder.config),
+        ..Facts::default()
+    };
+    let report = Report::build(&books.header, &books.ledger, &mut InProcess::new(), &facts);
+    let trace = books
+        .path
+        .as_ref()
+        .map(|path| path.to_string_lossy().into_owned());
+    let style = Style {
+        width,
+        colour,
+        trace,
+        ..Style::default()
+    };
+    // A job of many ranks should not print the same healthy report many times.
+    let other_rank = books
+        .header
+        .process
+        .local_rank
+        .is_some_and(|rank| rank != 0);
+    if other_rank && text::is_unremarkable(&report) {
+        text::one_line(&report, &style)
+    } else {
+        text::render(&report, &style)
+    }
+}
+
+fn suppressions(config: &Config) -> Suppressions {
+    let Some(path) = &config.suppress else {
+        return Suppressions::default();
+    };
+    let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    read.and_then(|text| Suppressions::parse(&text))
+        .unwrap_or_else(|error| {
+            state::say(&format!(
+                "OOMHOOK_SUPPRESS={path}: {error}; no leak is left out"
+            ));
+            Suppressions::default()
+        })
+}
+
+/// Columns and colour of stderr.
+fn terminal() -> (usize, bool) {
+    let mut size = std::mem::MaybeUninit::<libc::winsize>::zeroed();
+    // SAFETY: `size` is valid for writes; zeroes are a valid `winsize`.
+    let (code, size) = unsafe {
+        let code = libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, size.as_mut_ptr());
+        (code, size.assume_init())
+    };
+    let colour = code == 0 && std::env::var_os("NO_COLOR").is_none();
+    if code == 0 && size.ws_col > 0 {
+        (usize::from(size.ws_col), colour)
+    } else {
+        (80, colour)
+    }
+}
+
+/// In one piece, so that the reports of several ranks do not mix; past all buffers of the program.
+fn write_stderr(text: &str) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        // SAFETY: a valid buffer of that length.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(length) if length > 0 => rest = &rest[length..],
+            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            // A closed stderr is no error of the program's.
+            _ => return,
+        }
     }
 }

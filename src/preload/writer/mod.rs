@@ -9,8 +9,9 @@ mod file;
 mod header;
 mod translate;
 
+pub use file::names;
+
 use super::channel::TAKEN;
-use super::config::ReportTo;
 use super::raw::{Kind, Parcel, Raw};
 use super::state::{self, Recorder};
 use crossbeam_channel::{Receiver, TryRecvError};
@@ -26,11 +27,11 @@ use std::time::{Duration, Instant};
 
 /// Sleep while the channel is empty: busy, and after a while without events.
 const NAP: Duration = Duration::from_millis(1);
-const LONG_NAP: Duration = Duration::from_millis(4);
+const LONG_NAP: Duration = Duration::from_millis(3);
 /// Empty looks after which the naps get longer.
 const IDLE_LOOKS: u32 = 250;
 /// An event waits no longer than this for its chunk.
-const FLUSH_AFTER: Duration = Duration::from_millis(5);
+const FLUSH_AFTER: Duration = Duration::from_millis(3);
 /// A chunk is made when so many bytes wait.
 const CHUNK: usize = 256 << 10;
 /// A segment ends after so many bytes in the file.
@@ -328,9 +329,4 @@ impl Writer {
         };
         BOOKS.store(Box::into_raw(Box::new(books)), Ordering::Release);
     }
-}
-
-/// True if this process itself prints the report.
-pub fn reports_itself(recorder: &Recorder) -> bool {
-    recorder.config.report != ReportTo::Off
 }
