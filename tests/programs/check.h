@@ -1,0 +1,53 @@
+/* What the test programs share: stop at an unexpected code, functions that stay visible in stacks, and a program of
+ * several parts, chosen by its first argument. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+/* A function that has a frame of its own. */
+#define SITE __attribute__((noinline))
+
+/* The call must answer this code. */
+#define EXPECT(wanted, call)                                                                       \
+    do {                                                                                           \
+        int code_ = (int)(call);                                                                   \
+        if (code_ != (wanted)) {                                                                   \
+            fprintf(stderr, "%s:%d: %s gives %d\n", __FILE__, __LINE__, #call, code_);             \
+            exit(99);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* The call must succeed. */
+#define CHECK(call) EXPECT(0, call)
+
+/* The condition must hold. */
+#define REQUIRE(condition) EXPECT(1, (condition) ? 1 : 0)
+
+struct part {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the part of this name. */
+static inline void run_part(const struct part *parts, size_t count, const char *name) {
+    for (size_t at = 0; at < count; at++) {
+        if (name != NULL && strcmp(parts[at].name, name) == 0) {
+            parts[at].run();
+            return;
+        }
+    }
+    fprintf(stderr, "no part %s\n", name != NULL ? name : "named");
+    exit(98);
+}
+
+#define PARTS(...)                                                                                 \
+    static const struct part parts[] = {__VA_ARGS__};                                              \
+    run_part(parts, sizeof parts / sizeof *parts, argv[1])
+
+#endif
