@@ -4,7 +4,7 @@
 //! An ordinary wrapper here makes any library that wraps a function by `dlsym(RTLD_NEXT, …)` find itself: endless
 //! recursion. The jump needs CFI by hand, since none is made for naked functions and an unwinder comes this way.
 
-use super::super::hooks;
+use super::super::hooks::{self, row::Row};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -86,22 +86,17 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     let Some((_, row)) = hooks::find(name) else {
         return GO_ON;
     };
-    if handle == libc::RTLD_NEXT {
-        // "The one after the caller": only the real dlsym can know, and whatever it finds below us is meant.
-        return GO_ON;
+    let pseudo = handle == libc::RTLD_DEFAULT || handle == libc::RTLD_NEXT;
+    let mut found = std::ptr::null_mut();
+    if !pseudo {
+        super::resolver::prepare(row);
+        found = real_dlsym(handle, name);
     }
-    let found = if handle == libc::RTLD_DEFAULT {
-        std::ptr::null_mut()
-    } else {
-        real_dlsym(handle, name)
-    };
-    let global = handle == libc::RTLD_DEFAULT || (!found.is_null() && super::is_ours(found));
-    if global {
-        // The global scope finds our exported symbol. Without us it would find the real one, or nothing: programs
-        // probe for CUDA this way, and must not take our mere presence for a driver.
-        let elsewhere = real_dlsym(libc::RTLD_NEXT, name);
-        let present = !elsewhere.is_null() || (hooks::is_driver(row) && super::libcuda().is_some());
-        if present {
+    if pseudo || (!found.is_null() && super::is_ours(found)) {
+        // The search meets our exported symbol. Without us it would meet the real one, or nothing: programs probe for
+        // CUDA this way, and must not take our mere presence for a driver. Which one is meant only the real dlsym can
+        // know ("the one after the caller").
+        if is_elsewhere(row, name) {
             return GO_ON;
         }
         return Decision {
@@ -119,6 +114,20 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
         },
         None => GO_ON,
     }
+}
+
+/// True if this process knows the function without us.
+fn is_elsewhere(row: &'static Row, name: &CStr) -> bool {
+    if hooks::is_driver(row) && super::libcuda().is_some() {
+        return true;
+    }
+    let first = real_dlsym(libc::RTLD_DEFAULT, name);
+    if !first.is_null() && !super::is_ours(first) {
+        // Of a library before us.
+        return true;
+    }
+    // Asked last, so that it is this failure that `dlerror` speaks of.
+    !real_dlsym(libc::RTLD_NEXT, name).is_null()
 }
 
 #[cfg(not(test))]

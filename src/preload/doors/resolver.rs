@@ -35,6 +35,14 @@ fn fill() {
     FILLED.store(true, Ordering::Release);
 }
 
+/// Makes all look-ups that a substitution for `row` needs. Before the caller's own look-up, so that the error of one that
+/// failed is not taken for the caller's.
+pub fn prepare(row: &'static Row) {
+    if hooks::is_driver(row) {
+        fill();
+    }
+}
+
 fn insert(address: usize, id: RowId) {
     let mut at = bucket(address);
     loop {
@@ -70,9 +78,8 @@ pub fn substitute(pointer: *mut c_void) -> Option<*const c_void> {
 
 /// The hook for what the real `dlsym` found under the exact name of a row.
 pub fn substitute_named(row: &'static Row, pointer: *mut c_void) -> Option<*const c_void> {
-    if hooks::is_driver(row) {
-        fill();
-    } else {
+    prepare(row);
+    if !hooks::is_driver(row) {
         super::runtime::pin(pointer);
     }
     row.thunk_for(pointer)

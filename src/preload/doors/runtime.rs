@@ -94,7 +94,16 @@ fn of_caller(symbol: &CStr, return_address: usize) -> Option<*mut c_void> {
     let found = real_dlsym(handle, symbol);
     // SAFETY: the reference that `loaded` took just now.
     unsafe { libc::dlclose(handle) };
-    non_null(found).filter(|found| !super::is_ours(*found))
+    let found = non_null(found).filter(|found| !super::is_ours(*found))?;
+    if super::module_base(found as usize) == module.base as usize {
+        // The caller's own function of that name. If the global scope finds that one first, the caller is a wrapper
+        // preloaded before us: it got us by RTLD_NEXT, and wants what comes after us.
+        let first = real_dlsym(libc::RTLD_DEFAULT, symbol);
+        if first == found {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 /// Modules pinned so far.
