@@ -29,9 +29,10 @@ macro_rules! driver {
         match driver_function(&FUNCTION, $name) {
             None => None,
             Some(function) => {
-                // SAFETY: libcuda's own symbol, whose ABI this is.
-                let function: unsafe extern "C" fn($($type),*) -> Code =
-                    unsafe { std::mem::transmute::<*mut c_void, _>(function) };
+                let function: unsafe extern "C" fn($($type),*) -> Code = {
+                    // SAFETY: libcuda's own symbol, whose ABI this is.
+                    unsafe { std::mem::transmute::<*mut c_void, _>(function) }
+                };
                 // SAFETY: out-parameters are valid for writes, handles come from the driver.
                 Some(unsafe { function($($argument),*) })
             }

@@ -28,10 +28,11 @@ macro_rules! driver_table {
                     if real.is_null() {
                         return NOT_INITIALIZED;
                     }
-                    // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
-                    // gives that symbol's ABI; libcuda is never unloaded (its own constructor pins it).
-                    let real: unsafe extern "C" fn($($type),*) -> Code =
-                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) };
+                    let real: unsafe extern "C" fn($($type),*) -> Code = {
+                        // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
+                        // gives that symbol's ABI; libcuda is never unloaded (its own constructor pins it).
+                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) }
+                    };
                     $crate::preload::record::driver_call(
                         ID,
                         &mut $recipe,
@@ -54,9 +55,10 @@ macro_rules! driver_table {
                     if target.is_null() {
                         return NOT_INITIALIZED;
                     }
-                    // SAFETY: the target is one of our copies of this hook or the real function: the same ABI.
-                    let target: unsafe extern "C" fn($($type),*) -> Code =
-                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(target) };
+                    let target: unsafe extern "C" fn($($type),*) -> Code = {
+                        // SAFETY: the target is one of our copies of this hook or the real function: the same ABI.
+                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(target) }
+                    };
                     // SAFETY: the caller's own arguments, unchanged.
                     unsafe { target($($argument),*) }
                 }
@@ -93,10 +95,11 @@ macro_rules! runtime_table {
                         return NOT_INITIALIZED;
                     }
                     let address = real as usize;
-                    // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
-                    // gives that symbol's ABI; a caller that holds our copy holds the runtime loaded, too.
-                    let real: unsafe extern "C" fn($($type),*) -> Code =
-                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) };
+                    let real: unsafe extern "C" fn($($type),*) -> Code = {
+                        // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
+                        // gives that symbol's ABI; a caller that holds our copy holds the runtime loaded, too.
+                        unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) }
+                    };
                     $crate::preload::record::runtime_call(
                         ID,
                         address,
