@@ -1,0 +1,54 @@
+"""What the library costs on a real GPU: the same programs without it, with stacks off and with native stacks, in turn,
+five rounds; medians, and ratios to the runs without it. Not a test.
+
+    OOMHOOK_ARTEFACTS=folder python3 tests/gpu/measure.py
+"""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ARTEFACTS = pathlib.Path(os.environ.get("OOMHOOK_ARTEFACTS", HERE.parent.parent / "target" / "release")).resolve()
+MODES = {
+    "without": {},
+    "stacks off": {"OOMHOOK_STACKS": "off"},
+    "native stacks": {"OOMHOOK_STACKS": "native"},
+}
+
+
+def run(command, mode, folder):
+    env = dict(os.environ)
+    if mode != "without":
+        env.update(MODES[mode], LD_PRELOAD=str(ARTEFACTS / "liboomhook.so"), OOMHOOK_REPORT="off",
+                   OOMHOOK_OUTPUT=f"{folder}/%p.trace")
+    out = subprocess.run(command, env=env, capture_output=True, text=True, check=True, cwd=folder).stdout
+    return {name: float(value) for name, value in (line.split() for line in out.splitlines())}
+
+
+def compare(command, rounds, folder):
+    figures = {mode: [] for mode in MODES}
+    for _ in range(rounds):
+        for mode in MODES:
+            figures[mode].append(run(command, mode, folder))
+    for name in figures["without"][0]:
+        medians = {mode: statistics.median(one[name] for one in runs) for mode, runs in figures.items()}
+        base = medians["without"]
+        shown = "  ".join(f"{mode} {value:10.1f} ({value / base:.2f}x)" for mode, value in medians.items())
+        print(f"{name:28} {shown}", flush=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "call_cost"
+        subprocess.run(["nvcc", "-O2", "-std=c++17", str(HERE / "programs/call_cost.cpp"), "-o", str(program)], check=True)
+        print("nanoseconds per call, static CUDA runtime")
+        compare([str(program)], 5, folder)
+        print("PyTorch training step")
+        compare([sys.executable, str(HERE / "programs/step_time.py")], 3, folder)
+
+
+main()
