@@ -4,12 +4,10 @@
 mod support;
 
 use serde_json::Value;
-use std::collections::HashSet;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::{Bench, MIB, Ran, Route, artefacts, root};
+use support::{Bench, MIB, Ran, Route, artefacts, exported, hooked};
 
 fn driver_program(bench: &Bench, door: &str) -> PathBuf {
     let simulator = bench.simulator().display().to_string();
@@ -329,41 +327,6 @@ fn a_lookup_that_succeeds_leaves_no_error_behind() {
 fn a_weak_reference_without_a_driver_is_answered_as_not_initialised() {
     let [without, with] = lookups("weak reference", "", 0, |_| {});
     assert_eq!((without.as_str(), with.as_str()), ("3 77\n", "3 77\n"));
-}
-
-/// The symbols of the table of hooks.
-fn hooked() -> HashSet<String> {
-    let table = fs::read_to_string(root().join("src/preload/hooks/table.rs")).expect("the table");
-    let rows = table
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("fn "));
-    let names: HashSet<_> = rows
-        .filter_map(|row| row.split_once('('))
-        .map(|row| row.0.to_owned())
-        .collect();
-    assert!(
-        names.contains("cuMemAlloc_v2") && names.contains("cudaMalloc"),
-        "{names:?}"
-    );
-    names
-}
-
-/// Names that a library exports.
-fn exported(library: &Path) -> Vec<String> {
-    let output = Command::new("nm")
-        .args(["-D", "--defined-only"])
-        .arg(library)
-        .output()
-        .expect("nm");
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).expect("text");
-    let names = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2));
-    names
-        .filter_map(|name| name.split('@').next())
-        .map(str::to_owned)
-        .collect()
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use serde_json::Value;
+use std::collections::HashSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -123,4 +125,39 @@ pub fn report(trace: &Path) -> Value {
         String::from_utf8_lossy(&output.stderr)
     );
     serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The symbols of the table of hooks.
+pub fn hooked() -> HashSet<String> {
+    let table = fs::read_to_string(root().join("src/preload/hooks/table.rs")).expect("the table");
+    let rows = table
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("fn "));
+    let names: HashSet<_> = rows
+        .filter_map(|row| row.split_once('('))
+        .map(|row| row.0.to_owned())
+        .collect();
+    assert!(
+        names.contains("cuMemAlloc_v2") && names.contains("cudaMalloc"),
+        "{names:?}"
+    );
+    names
+}
+
+/// Names that a library exports.
+pub fn exported(library: &Path) -> Vec<String> {
+    let output = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library)
+        .output()
+        .expect("nm");
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let names = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2));
+    names
+        .filter_map(|name| name.split('@').next())
+        .map(str::to_owned)
+        .collect()
 }
