@@ -1,2 +1,9 @@
-//! The command `oomhook`.
-fn main() {}
+//! The command `oomhook`: reads traces, launches programs under the library, reports, judges.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod symbols;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

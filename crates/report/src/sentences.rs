@@ -617,3 +617,9 @@ pub fn table_title(at: crate::table::At) -> &'static str {
         At::Oom => "Live when memory ran out last",
     }
 }
+
+/// The baseline is on disk.
+#[must_use]
+pub fn baseline_written(path: &str) -> String {
+    format!("baseline written to {path}: commit it, and check with --baseline {path}")
+}

@@ -1,0 +1,56 @@
+//! The verbs of the command, one file each.
+
+mod check;
+mod demo;
+mod env;
+mod gate;
+mod library;
+mod output;
+mod pattern;
+mod report;
+mod run;
+mod traces;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Says where the GPU memory of any CUDA process went: leak, peak, out of memory.
+#[derive(Parser)]
+#[command(name = "oomhook", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Run(run::Options),
+    Report(report::Options),
+    Check(check::Options),
+    Env(env::Options),
+    Demo(demo::Options),
+}
+
+/// Usage errors and unreadable input.
+const USAGE: u8 = 2;
+
+/// Runs the verb that was asked for.
+pub fn main() -> ExitCode {
+    match Command::parse().verb {
+        Verb::Run(options) => run::run(&options),
+        Verb::Report(options) => finish("report", report::run(&options).map(|()| 0)),
+        Verb::Check(options) => finish("check", check::run(&options)),
+        Verb::Env(options) => finish("env", env::run(&options).map(|()| 0)),
+        Verb::Demo(options) => demo::run(&options),
+    }
+}
+
+fn finish(verb: &str, result: Result<u8, String>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(text) => {
+            output::talk(&format!("oomhook {verb}: {text}\n"));
+            ExitCode::from(USAGE)
+        }
+    }
+}

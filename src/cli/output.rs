@@ -1,0 +1,60 @@
+//! Data to stdout, talk to stderr. A reader that has gone away is no error.
+
+use oomhook_report::text::Style;
+use std::io::{IsTerminal, Write};
+
+/// Columns when nobody says.
+const COLUMNS: usize = 80;
+/// Wider lines than this are hard to read.
+const WIDEST: usize = 200;
+
+/// Writes data to stdout.
+///
+/// # Errors
+/// In words, when stdout cannot be written; a closed pipe is fine.
+pub fn data(text: &str) -> Result<(), String> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("stdout cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes talk to stderr; where that is not possible there is nobody to tell.
+pub fn talk(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// How text on stdout should look.
+#[must_use]
+pub fn style_of_stdout() -> Style {
+    let stdout = std::io::stdout();
+    style(stdout.is_terminal(), rustix::termios::tcgetwinsize(stdout))
+}
+
+/// How text on stderr should look.
+#[must_use]
+pub fn style_of_stderr() -> Style {
+    let stderr = std::io::stderr();
+    style(stderr.is_terminal(), rustix::termios::tcgetwinsize(stderr))
+}
+
+fn style(is_terminal: bool, size: rustix::io::Result<rustix::termios::Winsize>) -> Style {
+    let said = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    let seen = size.ok().map(|size| usize::from(size.ws_col));
+    let width = seen.filter(|columns| is_terminal && *columns > 0).or(said);
+    let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var("TERM").map_or(true, |term| term != "dumb");
+    Style {
+        width: width.unwrap_or(COLUMNS).min(WIDEST),
+        colour: is_terminal && wants_colour,
+        ..Style::default()
+    }
+}

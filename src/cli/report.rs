@@ -1,0 +1,176 @@
+//! `oomhook report`: what a trace says.
+
+use crate::cli::output;
+use crate::cli::pattern;
+use crate::cli::traces::{self, Trace};
+use crate::symbols::Files;
+use clap::{Args, ValueEnum};
+use oomhook_report::table::{self, At, By};
+use oomhook_report::text::{self, Style};
+use oomhook_report::{Report, Reports, sentences};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Report where the memory went
+#[derive(Args)]
+pub struct Options {
+    /// Trace files, or directories of one run's traces
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Print JSON (schema 1) instead of text
+    #[arg(long, conflicts_with_all = ["top", "by", "at"])]
+    json: bool,
+    /// Show so many rows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// Print one table, grouped so
+    #[arg(long, value_enum)]
+    by: Option<GroupBy>,
+    /// Print one table, of this instant
+    #[arg(long, value_enum)]
+    at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GroupBy {
+    Site,
+    Library,
+    Stack,
+    Api,
+    Thread,
+    Space,
+    Device,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Instant {
+    Peak,
+    Exit,
+    Oom,
+}
+
+/// Rows of a table when nobody says.
+const ROWS: usize = 20;
+
+/// Reports.
+///
+/// # Errors
+/// In words, when there is nothing to read.
+pub fn run(options: &Options) -> Result<(), String> {
+    let traces = traces::load(&options.traces)?;
+    let mut symbols = Files::default();
+    if options.json {
+        return output::data(&json(&traces, &mut symbols)?);
+    }
+    let mut style = output::style_of_stdout();
+    if options.by.is_some() || options.at.is_some() {
+        style.top = options.top.map_or(ROWS, |top| top as usize);
+        return output::data(&tables(&traces, &mut symbols, options, &style));
+    }
+    if let Some(top) = options.top {
+        style.top = top as usize;
+    }
+    output::data(&texts(&traces, &mut symbols, &style))
+}
+
+fn json(traces: &[Trace], symbols: &mut Files) -> Result<String, String> {
+    let mut reports: Vec<Report> = traces.iter().map(|trace| trace.report(symbols)).collect();
+    let json = match reports.len() {
+        1 => serde_json::to_string_pretty(&reports.remove(0)),
+        _ => serde_json::to_string_pretty(&Reports::of(reports)),
+    };
+    json.map(|text| text + "\n")
+        .map_err(|error| format!("the report cannot be written as JSON: {error}"))
+}
+
+fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Style) -> String {
+    let by = match options.by {
+        None | Some(GroupBy::Site) => By::Site,
+        Some(GroupBy::Library) => By::Library,
+        Some(GroupBy::Stack) => By::Stack,
+        Some(GroupBy::Api) => By::Api,
+        Some(GroupBy::Thread) => By::Thread,
+        Some(GroupBy::Space) => By::Space,
+        Some(GroupBy::Device) => By::Device,
+    };
+    let at = match options.at {
+        None | Some(Instant::Peak) => At::Peak,
+        Some(Instant::Exit) => At::Exit,
+        Some(Instant::Oom) => At::Oom,
+    };
+    let mut text = String::new();
+    for trace in traces {
+        let mut resolver = trace.resolver(symbols);
+        let groups = table::group(&trace.ledger, &mut resolver, by, at);
+        let mut title = sentences::table_title(at).to_owned();
+        if traces.len() > 1 {
+            let process = &trace.header.process;
+            title = format!(
+                "{title}, {}",
+                sentences::process(process.pid, &process.host)
+            );
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&table::render(&groups, &mut resolver, &title, style));
+    }
+    text
+}
+
+/// Texts of all traces; processes of which there is nothing to tell get one line, except the first.
+fn texts(traces: &[Trace], symbols: &mut Files, style: &Style) -> String {
+    let mut text = String::new();
+    for (place, trace) in traces.iter().enumerate() {
+        text.push_str(&text_of(trace, place, symbols, style));
+    }
+    text
+}
+
+fn text_of(trace: &Trace, place: usize, symbols: &mut Files, style: &Style) -> String {
+    let report = trace.report(symbols);
+    if place > 0 && text::is_unremarkable(&report) {
+        return text::one_line(&report, style);
+    }
+    let style = Style {
+        trace: Some(trace.path.to_string_lossy().into_owned()),
+        ..style.clone()
+    };
+    let text = text::render(&report, &style);
+    if place > 0 { format!("\n{text}") } else { text }
+}
+
+/// Prints the reports of a run: to stderr, or where `OOMHOOK_REPORT` says. stdout is the program's.
+pub fn print_run(paths: &[PathBuf], to: &Option<String>) {
+    if paths.is_empty() || to.as_deref() == Some("off") {
+        return;
+    }
+    let traces = match traces::load(paths) {
+        Ok(traces) => traces,
+        Err(error) => {
+            output::talk(&format!("oomhook run: {error}\n"));
+            return;
+        }
+    };
+    let mut symbols = Files::default();
+    let Some(pattern) = to else {
+        let style = output::style_of_stderr();
+        output::talk(&texts(&traces, &mut symbols, &style));
+        return;
+    };
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for trace in &traces {
+        let file = files
+            .entry(pattern::expand(pattern, &trace.header))
+            .or_default();
+        let place = usize::from(!file.is_empty());
+        file.push_str(&text_of(trace, place, &mut symbols, &Style::default()));
+    }
+    for (path, text) in files {
+        if let Err(error) = std::fs::write(&path, &text) {
+            output::talk(&format!(
+                "oomhook run: the report cannot be written to {path}: {error}; here it is\n{text}"
+            ));
+        }
+    }
+}
