@@ -302,6 +302,7 @@ fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool
                 free_bytes: group.free,
                 total_bytes: group.total,
                 site: Rc::clone(&stack.site),
+                label: Rc::clone(&stack.label),
                 library: Rc::clone(&stack.library),
                 site_frame: stack.site_frame,
                 stack: Rc::clone(&stack.frames),
@@ -343,6 +344,7 @@ fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anoma
             event: block.number,
             space: row.key.space.name(),
             site: Rc::clone(&stack.site),
+            label: Rc::clone(&stack.label),
             stack: Rc::clone(&stack.frames),
         })
     });
@@ -353,6 +355,7 @@ fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anoma
             call: resolver.call(ended.by.call),
             thread: resolver.thread(ended.by.thread),
             site: Rc::clone(&stack.site),
+            label: Rc::clone(&stack.label),
             stack: Rc::clone(&stack.frames),
         }
     });
@@ -364,6 +367,7 @@ fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anoma
         address: format!("{:#x}", one.address),
         code: one.code,
         site: Rc::clone(&stack.site),
+        label: Rc::clone(&stack.label),
         stack: Rc::clone(&stack.frames),
         block,
         ended,

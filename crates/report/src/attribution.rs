@@ -47,6 +47,10 @@ const RULES: &[(Test, Role)] = &[
     (Test::Prefix("__cudart"), Role::Runtime),
     // cudaMalloc and its kin, and the C++ templates of the runtime's headers around them.
     (Test::Function("cuda"), Role::Runtime),
+    // Bindings that wrap each driver call in a function of their own: cudarc's, and the demo's.
+    (Test::Prefix("cudarc::driver::result::"), Role::Runtime),
+    (Test::Prefix("cudarc::runtime::result::"), Role::Runtime),
+    (Test::Prefix("oomhook_demo::driver::"), Role::Runtime),
     // PyTorch's cache: it asks the driver for segments and hands out pieces.
     (Test::File("libc10_cuda"), Role::Serving("libc10_cuda")),
     (

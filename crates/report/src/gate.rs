@@ -222,11 +222,11 @@ fn leaks(report: &Report) -> Gate {
     for leak in real_leaks(report) {
         let known = sites
             .iter_mut()
-            .find(|one| *one.site == *leak.site.site && *one.library == *leak.site.library);
+            .find(|one| *one.site == *leak.site.label && *one.library == *leak.site.library);
         match known {
             Some(known) => known.after_bytes += leak.site.bytes,
             None => sites.push(Grown {
-                site: leak.site.site.to_string(),
+                site: leak.site.label.to_string(),
                 library: leak.site.library.to_string(),
                 before_bytes: 0,
                 after_bytes: leak.site.bytes,

@@ -60,7 +60,7 @@ type Key = (String, String, &'static str, Option<u32>, bool);
 
 fn key(site: &Site) -> Key {
     (
-        site.site.to_string(),
+        site.label.to_string(),
         site.library.to_string(),
         site.space,
         site.device,
@@ -83,7 +83,7 @@ fn classify(ledger: &Ledger, resolver: &mut Resolver<'_>) -> HashMap<Key, LeakCl
         let Some(row) = ledger.row(id) else { continue };
         let stack = resolver.stack(row.key.stack);
         let key = (
-            stack.site.to_string(),
+            stack.label.to_string(),
             stack.library.to_string(),
             row.key.space.name(),
             row.key.device.map(u32::from),

@@ -26,8 +26,10 @@ pub struct Stack {
     pub frames: Rc<[Rc<Frame>]>,
     /// Which of them is the site.
     pub site_frame: Option<usize>,
-    /// The site in words.
+    /// The site by its name.
     pub site: Rc<str>,
+    /// The site with file and line.
+    pub label: Rc<str>,
     /// The library of the site.
     pub library: Rc<str>,
     /// The serving allocator that was passed over.
@@ -125,7 +127,8 @@ impl<'a> Resolver<'a> {
         }
         let site = site_frame.map(|at: usize| &frames[at]);
         Stack {
-            site: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
+            site: site.map_or_else(|| "unknown".into(), |frame| frame.name().into()),
+            label: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
             library: site.map_or_else(|| "unknown".into(), |frame| library_of(frame).into()),
             via,
             at_exit,

@@ -243,8 +243,10 @@ pub struct Va {
 /// Blocks of one site, stack, space and device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Site {
-    /// The place a person can change.
+    /// The place a person can change: a function, else `file:line`, else `library+0xoffset`.
     pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
     /// Its library.
     pub library: Rc<str>,
     /// The serving allocator in between.
@@ -340,6 +342,15 @@ impl Frame {
         }
     }
 
+    /// The function, else the place, else library and offset.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.function.as_deref() {
+            Some(function) => crate::attribution::bare_name(function).to_owned(),
+            None => self.label(),
+        }
+    }
+
     /// `leak.cpp:14`.
     #[must_use]
     pub fn place(&self) -> Option<String> {
@@ -396,6 +407,8 @@ pub struct Oom {
     pub total_bytes: Option<u64>,
     /// The site that asked.
     pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
     /// Its library.
     pub library: Rc<str>,
     /// Which frame of `stack` is the site.
@@ -462,6 +475,8 @@ pub struct AnomalyEvent {
     pub code: u32,
     /// The site of the call.
     pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
     /// Its stack.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,
@@ -484,6 +499,8 @@ pub struct AnomalyBlock {
     pub space: &'static str,
     /// The site of its allocation.
     pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
     /// The stack of its allocation.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,
@@ -500,6 +517,8 @@ pub struct AnomalyEnd {
     pub thread: Option<Rc<str>>,
     /// The site of that call.
     pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
     /// Its stack.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,

@@ -83,6 +83,7 @@ fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
     let stack = resolver.stack(sum.part.stack);
     Site {
         site: Rc::clone(&stack.site),
+        label: Rc::clone(&stack.label),
         library: Rc::clone(&stack.library),
         via: stack.via,
         space: sum.part.space.name(),

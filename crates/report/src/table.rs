@@ -98,7 +98,7 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
 
 fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     match by {
-        By::Site | By::Stack => resolver.stack(row.key.stack).site.to_string(),
+        By::Site | By::Stack => resolver.stack(row.key.stack).label.to_string(),
         By::Library => resolver.stack(row.key.stack).library.to_string(),
         By::Api => resolver.call(row.key.call).to_string(),
         By::Thread => resolver.thread(row.key.thread).map_or_else(

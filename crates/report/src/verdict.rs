@@ -47,18 +47,18 @@ pub fn real_leaks(report: &Report) -> impl Iterator<Item = &Leak> {
 /// The sum of the real leaks; device memory speaks for itself if there is any, host memory otherwise.
 #[must_use]
 pub fn leak_sum(report: &Report) -> Option<LeakSum<'_>> {
-    let on_device = |leak: &&Leak| is_device(leak.site.space);
-    let any_on_device = real_leaks(report).any(|leak| on_device(&leak));
-    let counted = || real_leaks(report).filter(|leak| !any_on_device || on_device(leak));
-    let growing = counted().any(|leak| leak.class == LeakClass::Growing);
-    // A leak that grows is worse than a larger one that does not.
-    let first = counted().find(|leak| !growing || leak.class == LeakClass::Growing)?;
+    let growing = real_leaks(report).any(|leak| leak.class == LeakClass::Growing);
+    // What grows is worse than what came once, and is not to be mixed with it.
+    let told = || real_leaks(report).filter(|leak| !growing || leak.class == LeakClass::Growing);
+    let on_device = told().any(|leak| is_device(leak.site.space));
+    let counted = || told().filter(|leak| !on_device || is_device(leak.site.space));
+    let first = counted().next()?;
     Some(LeakSum {
         bytes: counted().map(|leak| leak.site.bytes).sum(),
         blocks: counted().map(|leak| leak.site.blocks).sum(),
         growing,
         first,
-        only: counted().all(|leak| leak.site.site == first.site.site),
+        only: counted().all(|leak| leak.site.label == first.site.label),
     })
 }
 

@@ -127,16 +127,16 @@ pub fn of_stack(
 /// A site with what else helps to find it: space, library, serving allocator.
 #[must_use]
 pub fn site(site: &Site, columns: usize) -> String {
-    let whole = of_stack(&site.stack, site.site_frame, &site.site, usize::MAX);
+    let whole = of_stack(&site.stack, site.site_frame, &site.label, usize::MAX);
     for additions in additions(site, &whole) {
         let left = columns.saturating_sub(width(&additions));
-        let label = of_stack(&site.stack, site.site_frame, &site.site, left);
+        let label = of_stack(&site.stack, site.site_frame, &site.label, left);
         // An addition may shorten a name, but not to nothing.
         if width(&label) <= left && (left >= 24 || label == whole) {
             return format!("{label}{additions}");
         }
     }
-    of_stack(&site.stack, site.site_frame, &site.site, columns)
+    of_stack(&site.stack, site.site_frame, &site.label, columns)
 }
 
 /// What may stand behind a label, the most telling choice first.

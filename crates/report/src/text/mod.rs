@@ -231,7 +231,7 @@ fn headline_leak(sum: &LeakSum<'_>, columns: usize) -> String {
     text.push_str(if sum.only { say::FROM } else { say::MOST_FROM });
     let left = columns.saturating_sub(width(&text));
     let site = &sum.first.site;
-    let label = label::of_stack(&site.stack, site.site_frame, &site.site, left);
+    let label = label::of_stack(&site.stack, site.site_frame, &site.label, left);
     text.push_str(&label);
     text
 }

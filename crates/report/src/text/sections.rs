@@ -114,7 +114,7 @@ impl Page<'_> {
     fn asker(&mut self, oom: &Oom, indent: &str) {
         let mark = format!("{indent}{}", say::ASKED_BY);
         let room = self.width().saturating_sub(mark.len());
-        let site = label::of_stack(&oom.stack, oom.site_frame, &oom.site, room);
+        let site = label::of_stack(&oom.stack, oom.site_frame, &oom.label, room);
         self.line(format!("{mark}{site}"));
     }
 
@@ -129,17 +129,15 @@ impl Page<'_> {
         let Some((highest, others)) = devices.split_first() else {
             return;
         };
-        let title = peak_title(highest);
-        self.title(
-            &title,
-            &say::peak_when(highest.peak_time_ns, highest.peak_event),
-        );
+        let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
+        let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
+        self.title(&title, &when);
         let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
         self.sites(&lines, Some(highest.peak_bytes), top);
         for device in others.iter().take(MOST_DEVICES) {
             let when = say::peak_when(device.peak_time_ns, device.peak_event);
             let left = self.width().saturating_sub(when.len() + 2);
-            let title = label::clip(&peak_title(device), left);
+            let title = peak_title(device, left);
             self.line(format!("{title}  {when}"));
         }
     }
@@ -273,15 +271,15 @@ impl Page<'_> {
     }
 
     fn bad_free(&mut self, one: &AnomalyEvent) {
-        let mut text = say::bad_free(one.kind, &one.call, &one.address, &one.site);
+        let mut text = say::bad_free(one.kind, &one.call, &one.address, &one.label);
         if let Some(block) = &one.block {
             text.push_str(&format!(
                 "; {}",
-                say::allocated_by(block.bytes, &block.site)
+                say::allocated_by(block.bytes, &block.label)
             ));
         }
         if let Some(ended) = &one.ended {
-            text.push_str(&format!("; {}", say::freed_by(&ended.site)));
+            text.push_str(&format!("; {}", say::freed_by(&ended.label)));
         }
         self.paragraph("  ", &text);
     }
@@ -330,13 +328,19 @@ impl Page<'_> {
     }
 }
 
-fn peak_title(device: &Device) -> String {
-    say::peak_title(
-        device.peak_bytes,
-        device.device,
-        &device.name,
-        device.total_bytes,
-    )
+/// With as much of the device's description as there is room for.
+fn peak_title(device: &Device, columns: usize) -> String {
+    let title =
+        |name: &str, total: u64| say::peak_title(device.peak_bytes, device.device, name, total);
+    let whole = title(&device.name, device.total_bytes);
+    if label::width(&whole) <= columns {
+        return whole;
+    }
+    let nameless = title("", device.total_bytes);
+    if label::width(&nameless) <= columns {
+        return nameless;
+    }
+    title("", 0)
 }
 
 /// For a shell.

@@ -40,7 +40,13 @@ pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -
     let mut lines: Vec<Line<'a>> = Vec::new();
     let mut known: HashMap<Key<'a>, usize> = HashMap::new();
     for (site, class) in sites {
-        let key = (&site.site, &site.library, site.space, site.via, site.device);
+        let key = (
+            &site.label,
+            &site.library,
+            site.space,
+            site.via,
+            site.device,
+        );
         let at = *known.entry(key).or_insert_with(|| {
             lines.push(Line {
                 site,
