@@ -12,6 +12,8 @@ pub enum Role {
     Runtime,
     /// An allocator's that keeps memory to serve others; its name goes to `via`.
     Serving(&'static str),
+    /// An interpreter's and what starts threads and programs: nobody's place, unless there is no other.
+    Plumbing,
     /// Somebody's who asked for the memory.
     Caller,
 }
@@ -34,6 +36,8 @@ enum Test {
 const RULES: &[(Test, Role)] = &[
     // The preloaded library itself, should one of its frames have been kept.
     (Test::File("liboomhook.so"), Role::Own),
+    // The demo's thin layer over the driver: its story is what a reader should see.
+    (Test::Prefix("oomhook_demo::driver"), Role::Own),
     // The driver (libcuda.so, libcuda.so.1, libcuda.so.580.65.06) and the simulated one.
     (Test::File("libcuda.so"), Role::Driver),
     (Test::File("liboomhook_sim"), Role::Driver),
@@ -41,6 +45,10 @@ const RULES: &[(Test, Role)] = &[
     (Test::File("libnvidia-"), Role::Driver),
     // The shared runtime, also by a wheel's or a framework's renamed copy (libcudart-d0da41ae.so.11.0).
     (Test::File("libcudart"), Role::Runtime),
+    // Python's bindings of the driver and of the runtime: NVIDIA's own (numba-cuda calls through them) and CuPy's,
+    // which has the static runtime inside, without names.
+    (Test::Path("/cuda/bindings/"), Role::Driver),
+    (Test::Path("/cupy_backends/cuda/"), Role::Runtime),
     // The static runtime keeps its exported names, and its inner ones are hashed with this prefix.
     (Test::Prefix("libcudart_static_"), Role::Runtime),
     (Test::Prefix("cudart::"), Role::Runtime),
@@ -69,6 +77,15 @@ const RULES: &[(Test, Role)] = &[
     // XLA's best-fit allocator, and the layer that makes its driver calls (with or without that allocator).
     (Test::Name("BFCAllocator"), Role::Serving("xla_bfc")),
     (Test::Prefix("stream_executor::"), Role::Runtime),
+    // CPython, as a library or as the program, and its way into C.
+    (Test::File("libpython"), Role::Plumbing),
+    (Test::File("python3"), Role::Plumbing),
+    (Test::File("_ctypes."), Role::Plumbing),
+    (Test::File("libffi"), Role::Plumbing),
+    // Below every main and every thread's function.
+    (Test::File("libc.so"), Role::Plumbing),
+    (Test::File("libpthread.so"), Role::Plumbing),
+    (Test::File("ld-linux"), Role::Plumbing),
 ];
 
 /// Families of libraries that are often linked into the program, by the beginning of their functions' names.
@@ -246,6 +263,18 @@ mod tests {
             (seen("/app/tool", "libcudart_static_a7b8c9"), Role::Runtime),
             (
                 seen("/app/tool", "cudart::contextState::allocate(int)"),
+                Role::Runtime,
+            ),
+            (
+                seen("/usr/bin/python3.12", "_PyEval_EvalFrameDefault"),
+                Role::Plumbing,
+            ),
+            (
+                seen("/s/cuda/bindings/_bindings/cydriver.cpython-312.so", ""),
+                Role::Driver,
+            ),
+            (
+                seen("/s/cupy_backends/cuda/api/runtime.cpython-312.so", ""),
                 Role::Runtime,
             ),
             (

@@ -105,6 +105,7 @@ impl<'a> Resolver<'a> {
     fn name(&mut self, id: StackId) -> Stack {
         let mut frames = Vec::new();
         let mut site_frame = None;
+        let mut plumbing = None;
         let mut via = None;
         let mut at_exit = false;
         for frame in self.definitions.stack(id) {
@@ -119,12 +120,14 @@ impl<'a> Resolver<'a> {
                     match role {
                         Role::Caller => site_frame = Some(frames.len()),
                         Role::Serving(name) => via = via.or(Some(*name)),
+                        Role::Plumbing => plumbing = plumbing.or(Some(frames.len())),
                         Role::Own | Role::Driver | Role::Runtime => {}
                     }
                 }
                 frames.push(Rc::clone(frame));
             }
         }
+        let site_frame = site_frame.or(plumbing);
         let site = site_frame.map(|at: usize| &frames[at]);
         Stack {
             site: site.map_or_else(|| "unknown".into(), |frame| frame.name().into()),

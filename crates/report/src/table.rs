@@ -135,14 +135,13 @@ pub fn render(groups: &[Group], resolver: &mut Resolver<'_>, title: &str, style:
                 text.push_str(&format!("{}\n", clip(&group.name, room)));
                 let stack = resolver.stack(stack);
                 for frame in stack.frames.iter() {
-                    let library = format!("  {}", frame.library);
+                    let outside = frame.library.contains(".so") && frame.function.is_some();
+                    let library = match outside {
+                        true => format!(" [{}]", frame.library),
+                        false => String::new(),
+                    };
                     let left = style.width.max(60).saturating_sub(8 + width(&library));
                     let label = label::frame(frame, left);
-                    let library = if frame.function.is_some() {
-                        &*library
-                    } else {
-                        ""
-                    };
                     text.push_str(&format!("        {label}{library}\n"));
                 }
             }

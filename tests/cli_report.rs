@@ -1,0 +1,531 @@
+//! The command on traces made here, byte by byte: exact numbers, exit codes, and what it says to bad files.
+
+use oomhook_trace::Encoder;
+use oomhook_trace::header::{Header, Process};
+use oomhook_trace::record::{Device, EndKind, Event, Library, Record, Space, What};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// A trace in the making.
+struct Story {
+    header: Header,
+    records: Vec<Record>,
+    time_ns: u64,
+}
+
+impl Story {
+    fn new(pid: u32) -> Story {
+        let header = Header {
+            process: Process {
+                host: "node7".into(),
+                pid,
+                ppid: 1,
+                command: vec!["/app/trainer".into()],
+                start_unix_ns: 1_764_436_380_000_000_000 + u64::from(pid),
+                ..Process::default()
+            },
+            ..Header::default()
+        };
+        let mut story = Story {
+            header,
+            records: Vec::new(),
+            time_ns: 0,
+        };
+        for (id, path) in [
+            (1, "/app/trainer"),
+            (2, "/lib/libcudart.so.13"),
+            (3, "/lib/libweights.so"),
+        ] {
+            story.records.push(Record::Library(Library {
+                id,
+                path: path.into(),
+                build_id: vec![1, 2, 3],
+                start: 0,
+                end: 0,
+                bias: 0,
+                time_ns: 0,
+            }));
+        }
+        story.records.push(Record::Call {
+            id: 1,
+            name: "cudaMalloc".into(),
+        });
+        // Frame 1 is the runtime's, the others are sites.
+        for (id, library) in [(1, 2), (2, 1), (3, 3)] {
+            story.records.push(Record::Frame {
+                id,
+                library,
+                offset: u64::from(id) * 0x100,
+            });
+        }
+        for (id, site) in [(1, 2), (2, 3)] {
+            story.records.push(Record::Stack {
+                id,
+                frames: vec![1, site],
+            });
+        }
+        story.records.push(Record::Device(Device {
+            ordinal: 0,
+            uuid: (0..16).collect(),
+            name: "NVIDIA H200".into(),
+            pci_bus_id: "0000:01:00.0".into(),
+            total_bytes: 16 << 30,
+        }));
+        story
+    }
+
+    fn happens(mut self, stack: u32, what: What) -> Story {
+        self.time_ns += 1_000_000;
+        self.records.push(Record::Event(Event {
+            time_ns: self.time_ns,
+            thread: 0,
+            device: Some(0),
+            call: 1,
+            stack,
+            what,
+        }));
+        self
+    }
+
+    fn alloc(self, stack: u32, address: u64, bytes: u64) -> Story {
+        self.happens(
+            stack,
+            What::Alloc {
+                space: Space::Device,
+                address,
+                bytes,
+                requested: bytes,
+                context: 0xc0,
+                stream: 0,
+                pool: 0,
+            },
+        )
+    }
+
+    fn free(self, address: u64) -> Story {
+        self.happens(
+            1,
+            What::Free {
+                space: Space::Device,
+                address,
+                stream: 0,
+            },
+        )
+    }
+
+    fn exits(self) -> Story {
+        self.happens(
+            0,
+            What::End {
+                kind: EndKind::Exit,
+                code: Some(0),
+                signal: None,
+            },
+        )
+    }
+
+    /// Writes the trace, `every` records to a chunk.
+    fn bytes(&self, every: usize) -> Vec<u8> {
+        let mut bytes = self.header.encode().expect("a header");
+        let mut encoder = Encoder::default();
+        for records in self.records.chunks(every) {
+            for record in records {
+                encoder.put(record);
+            }
+            encoder.finish_chunk(&mut bytes);
+        }
+        bytes
+    }
+
+    fn write(&self, folder: &TempDir) -> PathBuf {
+        let path = folder
+            .path()
+            .join(format!("oomhook.node7.{}.trace", self.header.process.pid));
+        std::fs::write(&path, self.bytes(100)).expect("a file");
+        path
+    }
+}
+
+/// Leaks 2 MiB, peaks at 300 MiB at the second allocation.
+fn leaky(pid: u32) -> Story {
+    Story::new(pid)
+        .alloc(1, 0x1000, 100 * MIB)
+        .alloc(2, 0x2000, 200 * MIB)
+        .free(0x1000)
+        .free(0x2000)
+        .alloc(2, 0x3000, MIB)
+        .alloc(2, 0x4000, MIB)
+        .exits()
+}
+
+/// Frees everything.
+fn healthy(pid: u32) -> Story {
+    Story::new(pid)
+        .alloc(1, 0x1000, 300 * MIB)
+        .free(0x1000)
+        .exits()
+}
+
+fn oomhook(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomhook"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OOMHOOK")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).env_remove("COLUMNS");
+    command
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    ended(&oomhook(arguments).output().expect("the command starts"))
+}
+
+fn ended(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().expect("an exit code");
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+fn json(path: &Path) -> Value {
+    let (code, out, err) = run(&["report", "--json", text(path)]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    serde_json::from_str(&out).expect("JSON")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn json_has_the_exact_numbers() {
+    let folder = TempDir::new().expect("a folder");
+    let report = json(&leaky(42).write(&folder));
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64);
+    for (pointer, wanted) in [
+        ("/schema_version", 1),
+        ("/process/pid", 42),
+        ("/process/exit_code", 0),
+        ("/process/duration_ns", 7_000_000),
+        ("/totals/allocs", 4),
+        ("/totals/frees", 2),
+        ("/totals/cumulative_bytes", 302 * MIB),
+        ("/devices/0/device", 0),
+        ("/devices/0/peak_bytes", 314_572_800),
+        ("/devices/0/peak_event", 2),
+        ("/devices/0/peak_time_ns", 2_000_000),
+        ("/devices/0/live_bytes", 2_097_152),
+        ("/devices/0/live_blocks", 2),
+        ("/devices/0/spaces/device/allocs", 4),
+        ("/devices/0/spaces/async/live_bytes", 0),
+        ("/devices/0/peak/sites/0/bytes", 200 * MIB),
+        ("/devices/0/peak/sites/1/bytes", 100 * MIB),
+        ("/leaks/0/bytes", 2_097_152),
+        ("/leaks/0/blocks", 2),
+        ("/leaks/0/allocs", 3),
+        ("/released/by_reset/device/bytes", 0),
+        ("/anomalies/double_free", 0),
+    ] {
+        assert_eq!(number(pointer), Some(wanted), "{pointer}");
+    }
+    assert_eq!(report["complete"], true);
+    assert_eq!(report["process"]["end"], "exit");
+    assert_eq!(report["process"]["signal"], Value::Null);
+    assert_eq!(
+        report["devices"][0]["uuid"],
+        "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    );
+    let leak = &report["leaks"][0];
+    assert_eq!(leak["class"], "one_time");
+    assert_eq!(leak["site"], "libweights.so+0x300");
+    assert_eq!(leak["library"], "libweights.so");
+    assert_eq!(leak["via"], Value::Null);
+    assert_eq!(leak["stack"][0]["library"], "libcudart.so.13");
+    assert_eq!(leak["stack"][1]["offset"], 0x300);
+}
+
+#[test]
+fn text_says_the_verdict_first_and_the_next_command_last() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let (code, out, err) = run(&["report", text(&path)]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(
+        lines[0],
+        "oomhook: leak: 2.0 MiB in 2 blocks from libweights.so+0x300"
+    );
+    let next = format!(
+        "next: oomhook report {} --by stack --at exit",
+        path.display()
+    );
+    assert_eq!(lines.last(), Some(&&*next));
+    assert!(lines.len() <= 30, "{out}");
+    let (_, healthy, _) = run(&["report", text(&healthy(43).write(&folder))]);
+    assert!(
+        healthy.starts_with("oomhook: no leak; peak 300.0 MiB on GPU 0\n"),
+        "{healthy}"
+    );
+}
+
+#[test]
+fn text_fits_the_columns_and_has_no_escapes_in_a_pipe() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    for columns in [60, 80, 160] {
+        let output = oomhook(&["report", text(&path)])
+            .env("COLUMNS", columns.to_string())
+            .output();
+        let (_, out, _) = ended(&output.expect("the command starts"));
+        for line in out.lines().filter(|line| !line.starts_with("next: ")) {
+            assert!(line.chars().count() <= columns, "{columns}: {line}");
+        }
+        assert!(!out.contains('\x1b'));
+    }
+}
+
+#[test]
+fn a_table_is_grouped_as_asked() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let rows = |arguments: &[&str]| -> Vec<String> {
+        let (code, out, _) = run(&[&["report", text(&path)], arguments].concat());
+        assert_eq!(code, 0);
+        out.lines().skip(2).map(str::to_owned).collect()
+    };
+    assert_eq!(
+        rows(&["--by", "library"]),
+        [
+            " 200.0 MiB   66.7%         1  libweights.so",
+            " 100.0 MiB   33.3%         1  trainer",
+        ]
+    );
+    assert_eq!(
+        rows(&["--by", "api", "--at", "exit"]),
+        ["   2.0 MiB  100.0%         2  cudaMalloc"]
+    );
+    assert_eq!(
+        rows(&["--by", "stack", "--at", "exit"]),
+        [
+            "   2.0 MiB  100.0%         2  libweights.so+0x300",
+            "        libcudart.so.13+0x100",
+            "        libweights.so+0x300",
+        ]
+    );
+    assert_eq!(
+        rows(&["--by", "site", "--top", "1"]),
+        [
+            " 200.0 MiB   66.7%         1  libweights.so+0x300",
+            "            100.0 MiB in 1 more row (--top shows more)",
+        ]
+    );
+    assert_eq!(rows(&["--at", "oom"]), [""; 0]);
+}
+
+#[test]
+fn several_processes_are_merged_by_the_uuid_of_their_devices() {
+    let folder = TempDir::new().expect("a folder");
+    healthy(43).write(&folder);
+    leaky(42).write(&folder);
+    let report = json(folder.path());
+    let pids: Vec<_> = report["processes"]
+        .as_array()
+        .expect("processes")
+        .iter()
+        .map(|process| process["process"]["pid"].as_u64())
+        .collect();
+    assert_eq!(pids, [Some(42), Some(43)]);
+    let merged = &report["merged"];
+    assert_eq!(merged["devices"].as_array().map(Vec::len), Some(1));
+    assert_eq!(merged["devices"][0]["processes"], 2);
+    assert_eq!(merged["devices"][0]["highest_peak_bytes"], 300 * MIB);
+    assert_eq!(merged["devices"][0]["peak_bytes"], 600 * MIB);
+    assert_eq!(merged["devices"][0]["estimated"], true);
+    assert_eq!(merged["leaks"][0]["bytes"], 2 * MIB);
+    let (code, out, _) = run(&["report", text(folder.path())]);
+    assert_eq!(code, 0);
+    let last = out.lines().last();
+    assert_eq!(
+        last,
+        Some("oomhook: no leak; peak 300.0 MiB on GPU 0 (pid 43, trainer)")
+    );
+}
+
+#[test]
+fn a_cut_trace_is_reported_as_far_as_it_goes() {
+    let folder = TempDir::new().expect("a folder");
+    let story = Story::new(42)
+        .alloc(1, 0x1000, 100 * MIB)
+        .alloc(2, 0x2000, 200 * MIB)
+        .free(0x1000)
+        .exits();
+    let whole = story.bytes(1);
+    // Without the last chunk, and with a piece of it.
+    let last = story.records.len() - 1;
+    let shorter = Story {
+        records: story.records[..last].to_vec(),
+        ..Story::new(42)
+    };
+    let cut = shorter.bytes(1).len();
+    for (length, damaged) in [(cut, false), (cut + 20, true)] {
+        let path = folder.path().join("cut.trace");
+        std::fs::write(&path, &whole[..length]).expect("a file");
+        let report = json(&path);
+        assert_eq!(report["complete"], false);
+        assert_eq!(report["process"]["end"], "unfinished");
+        assert_eq!(report["process"]["exit_code"], Value::Null);
+        assert_eq!(report["devices"][0]["live_bytes"], 200 * MIB);
+        let notes = report["notes"].as_array().expect("notes");
+        let note = notes[0].as_str().expect("a note");
+        assert!(note.starts_with("trace ends early at event 2"), "{note}");
+        assert_eq!(notes.len(), 1 + usize::from(damaged), "{notes:?}");
+        let (code, out, _) = run(&["report", text(&path)]);
+        assert_eq!(code, 0);
+        assert!(
+            out.starts_with("oomhook: no end recorded, 200.0 MiB live in 1 block; peak"),
+            "{out}"
+        );
+        assert!(out.contains("trace ends early at event 2"), "{out}");
+    }
+}
+
+#[test]
+fn a_damaged_middle_is_named_and_the_rest_is_reported() {
+    let folder = TempDir::new().expect("a folder");
+    let story = healthy(42);
+    let mut bytes = story.bytes(4);
+    let header = story.header.encode().expect("a header").len();
+    bytes[header + 40] ^= 0x55;
+    let path = folder.path().join("damaged.trace");
+    std::fs::write(&path, bytes).expect("a file");
+    let report = json(&path);
+    assert_eq!(report["complete"], true);
+    assert_eq!(report["devices"][0]["peak_bytes"], 300 * MIB);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("the trace is damaged: "), "{notes}");
+}
+
+#[test]
+fn files_that_are_no_traces_are_refused_in_one_line() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    };
+    let empty = file("empty", b"");
+    let foreign = file("foreign", b"#!/bin/sh\necho no trace at all\n");
+    let header = healthy(1).bytes(100);
+    let short = file("short", &header[..30]);
+    let missing = folder.path().join("missing");
+    let nothing = folder.path().join("nothing");
+    std::fs::create_dir(&nothing).expect("a folder");
+    for (path, words) in [
+        (empty, "is empty"),
+        (foreign, "is not an oomhook trace"),
+        (short, "has a damaged header"),
+        (missing, "cannot be read: No such file"),
+        (nothing, "no readable trace in it"),
+    ] {
+        for verb in [&["report"][..], &["check", "--max-peak", "1GiB"]] {
+            let (code, out, err) = run(&[verb, &[text(&path)]].concat());
+            assert_eq!((code, out.as_str()), (2, ""), "{err}");
+            let (verb, path) = (verb[0], path.display());
+            assert!(err.starts_with(&format!("oomhook {verb}: {path}")), "{err}");
+            assert!(err.contains(words), "{err}");
+            assert_eq!(err.lines().count(), 1, "{err}");
+        }
+    }
+}
+
+#[test]
+fn one_bad_file_in_a_directory_does_not_hide_the_others() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("bad.trace"), b"").expect("a file");
+    leaky(42).write(&folder);
+    let (code, out, err) = run(&["report", "--json", text(folder.path())]);
+    assert_eq!(code, 0);
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["process"]["pid"], 42);
+    assert!(err.contains("bad.trace is empty"), "{err}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let script = format!(
+        "'{}' report --json '{}' 2>err | true; echo ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_oomhook"),
+        path.display()
+    );
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .expect("bash");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n");
+    let err = std::fs::read_to_string(folder.path().join("err"));
+    assert_eq!(err.expect("a file"), "");
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let trace = text(&path);
+    for (arguments, words) in [
+        (vec!["check", trace], "nothing to check"),
+        (
+            vec!["check", trace, "--max-peak", "many"],
+            "`many` is no size",
+        ),
+        (vec!["check", trace, "--write-baseline"], "--baseline"),
+        (
+            vec!["check", trace, "--baseline", "/no/such"],
+            "--write-baseline makes it",
+        ),
+        (vec!["check", trace, "--baseline", trace], "is no baseline"),
+        (vec!["report", trace, "--by", "colour"], "invalid value"),
+        (vec!["report"], "TRACE"),
+        (vec!["reprot", trace], "report"),
+    ] {
+        let (code, out, err) = run(&arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains(words), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn suppressed_leaks_are_left_out_and_counted() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let list = folder.path().join("list");
+    std::fs::write(&list, "# known\nleak:libweights\n").expect("a file");
+    let check = |list: &Path| {
+        let mut command = oomhook(&["check", text(&path), "--fail-on-leak"]);
+        ended(
+            &command
+                .env("OOMHOOK_SUPPRESS", list)
+                .output()
+                .expect("it starts"),
+        )
+    };
+    assert_eq!(check(&list).0, 0);
+    let mut command = oomhook(&["report", "--json", text(&path)]);
+    let (_, out, _) = ended(
+        &command
+            .env("OOMHOOK_SUPPRESS", &list)
+            .output()
+            .expect("it starts"),
+    );
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["leaks"].as_array().map(Vec::len), Some(0));
+    assert_eq!(report["notes"][0], "2.0 MiB in 2 blocks suppressed");
+    std::fs::write(&list, "leak:\n").expect("a file");
+    let (code, _, err) = check(&list);
+    assert_eq!(code, 2);
+    assert!(err.contains("line 1: `leak:` is no suppression"), "{err}");
+}
