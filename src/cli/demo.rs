@@ -46,11 +46,14 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn has_room() -> bool {
     let driver = Driver::open().map(Rc::new);
-    driver.and_then(|driver| driver.memory_info()).is_ok_and(|(free, _)| free >= ROOM)
+    driver
+        .and_then(|driver| driver.memory_info())
+        .is_ok_and(|(free, _)| free >= ROOM)
 }
 
 fn launch() -> Result<ExitCode, String> {
-    let program = std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
     // In a process of its own: asking makes a context, which costs memory for as long as the process lives.
     let gpu = Command::new(&program)
         .args(["demo", "--probe"])
@@ -62,9 +65,17 @@ fn launch() -> Result<ExitCode, String> {
     let folder = tempfile::Builder::new()
         .prefix("oomhook-demo-")
         .tempdir()
-        .map_err(|error| format!("cannot make a temporary folder: {error}; set TMPDIR to a place that can be written"))?
+        .map_err(|error| {
+            format!(
+                "cannot make a temporary folder: {error}; set TMPDIR to a place that can be written"
+            )
+        })?
         .keep();
-    let place = if gpu { "on the GPU" } else { "on the simulated GPU (no GPU with 1 GiB free was found)" };
+    let place = if gpu {
+        "on the GPU"
+    } else {
+        "on the simulated GPU (no GPU with 1 GiB free was found)"
+    };
     eprintln!("A small server with a leak, a peak and an out of memory runs {place}, watched:\n");
     let command = [program.into_os_string(), "demo".into(), "--tell".into()].to_vec();
     Ok(run::run(&run::Options {

@@ -16,7 +16,12 @@ use std::process::ExitCode;
 
 /// Says where the GPU memory of any CUDA process went: leak, peak, out of memory.
 #[derive(Parser)]
-#[command(name = "oomhook", version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(
+    name = "oomhook",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
 struct Command {
     #[command(subcommand)]
     verb: Verb,

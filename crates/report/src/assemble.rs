@@ -54,7 +54,12 @@ impl Report {
         symbols: &mut dyn Symbols,
         facts: &Facts,
     ) -> Report {
-        let mut resolver = Resolver::new(ledger.definitions(), symbols, facts.depth);
+        // A suppression may mean any frame.
+        let depth = match facts.suppressions.is_empty() {
+            true => facts.depth,
+            false => Depth::Whole,
+        };
+        let mut resolver = Resolver::new(ledger.definitions(), symbols, depth);
         Report::build_with(header, ledger, &mut resolver, facts)
     }
 

@@ -36,33 +36,56 @@ pub struct Plan {
 
 impl Plan {
     /// Decides on the environment of the command.
-    pub fn new(options: &Options, library: &Path, simulator: Option<&Simulator>) -> Result<Plan, Failure> {
-        let here = std::env::current_dir()
-            .map_err(|error| Failure::usage(format!("the current folder cannot be told: {error}")))?;
+    pub fn new(
+        options: &Options,
+        library: &Path,
+        simulator: Option<&Simulator>,
+    ) -> Result<Plan, Failure> {
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::usage(format!("the current folder cannot be told: {error}"))
+        })?;
         let mut environment = vec![("LD_PRELOAD", first_in("LD_PRELOAD", library))];
         let pattern = output_pattern(options, &here)?;
         let mut folders = vec![pattern.parent().unwrap_or(&here).to_path_buf()];
-        folders.extend(std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from));
+        folders.extend(
+            std::env::var_os("TMPDIR")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
+        );
         folders.push("/dev/shm".into());
         environment.push(("OOMHOOK_OUTPUT", pattern.into()));
         // The report is this command's to print: the process stays silent.
-        let report_to = std::env::var("OOMHOOK_REPORT").ok().filter(|value| !value.is_empty() && value != "stderr");
+        let report_to = std::env::var("OOMHOOK_REPORT")
+            .ok()
+            .filter(|value| !value.is_empty() && value != "stderr");
         environment.push(("OOMHOOK_REPORT", "off".into()));
         let started = SystemTime::now();
-        let since = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = started
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let run = format!("{}-{}", std::process::id(), since.as_nanos());
         environment.push(("OOMHOOK_RUN", run.clone().into()));
         if !options.labels.is_empty() {
             environment.push(("OOMHOOK_LABELS", options.labels.join("\n").into()));
         }
         if let Some(simulator) = simulator {
-            environment.push(("LD_LIBRARY_PATH", first_in("LD_LIBRARY_PATH", simulator.folder())));
+            environment.push((
+                "LD_LIBRARY_PATH",
+                first_in("LD_LIBRARY_PATH", simulator.folder()),
+            ));
             if !simulator.devices.is_empty() {
                 environment.push(("OOMHOOK_SIM", simulator.devices.clone().into()));
             }
         }
         let switched_off = matches!(std::env::var("OOMHOOK").as_deref(), Ok("0" | "off"));
-        Ok(Plan { environment, run, folders, report_to, switched_off, started })
+        Ok(Plan {
+            environment,
+            run,
+            folders,
+            report_to,
+            switched_off,
+            started,
+        })
     }
 }
 
@@ -82,7 +105,10 @@ fn output_pattern(options: &Options, here: &Path) -> Result<PathBuf, Failure> {
     let escaped = |folder: &Path| PathBuf::from(folder.to_string_lossy().replace('%', "%%"));
     if let Some(folder) = &options.output {
         std::fs::create_dir_all(folder).map_err(|error| {
-            Failure::usage(format!("-o {}: cannot make the folder: {error}", folder.display()))
+            Failure::usage(format!(
+                "-o {}: cannot make the folder: {error}",
+                folder.display()
+            ))
         })?;
         return Ok(escaped(&here.join(folder)).join(NAME));
     }
@@ -102,7 +128,11 @@ pub fn launch(command: &[OsString], plan: &Plan) -> Result<Ended, Failure> {
         .envs(plan.environment.iter().map(|(name, value)| (name, value)))
         .spawn()
         .map_err(|error| Failure {
-            code: if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
+            code: if error.kind() == std::io::ErrorKind::NotFound {
+                127
+            } else {
+                126
+            },
             text: format!("cannot start {}: {error}", command[0].to_string_lossy()),
         })?;
     wait(child, signals)
@@ -114,7 +144,10 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithOrigin>) -> Result<Ended,
     let forwarder = std::thread::spawn(move || {
         for origin in signals.forever() {
             // A signal from the terminal (no sender) has reached the command as well: twice would be once too often.
-            let Some(signal) = origin.process.and(rustix::process::Signal::from_named_raw(origin.signal)) else {
+            let Some(signal) = origin
+                .process
+                .and(rustix::process::Signal::from_named_raw(origin.signal))
+            else {
                 continue;
             };
             // The command may have ended this moment: then there is nobody to tell.
@@ -124,7 +157,8 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithOrigin>) -> Result<Ended,
     let status = child.wait();
     handle.close();
     let _ = forwarder.join();
-    let status = status.map_err(|error| Failure::usage(format!("the command cannot be waited for: {error}")))?;
+    let status = status
+        .map_err(|error| Failure::usage(format!("the command cannot be waited for: {error}")))?;
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Code(code as u8),
         (None, Some(signal)) => Ended::Signal(signal as u8),

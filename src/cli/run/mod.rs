@@ -59,7 +59,10 @@ pub struct Failure {
 
 impl Failure {
     fn usage(text: impl Into<String>) -> Failure {
-        Failure { code: 2, text: text.into() }
+        Failure {
+            code: 2,
+            text: text.into(),
+        }
     }
 }
 
@@ -79,9 +82,16 @@ fn try_run(options: &Options) -> Result<ExitCode, Failure> {
     let found = traces::of_run(&plan);
     report::print_run(&found, &plan.report_to);
     if found.is_empty() {
-        eprintln!("oomhook run: {}", nothing_recorded(&plan, simulator.is_some()));
+        eprintln!(
+            "oomhook run: {}",
+            nothing_recorded(&plan, simulator.is_some())
+        );
     }
-    let verdict = if options.gate.any() { Some(options.gate.judge(&found)) } else { None };
+    let verdict = if options.gate.any() {
+        Some(options.gate.judge(&found))
+    } else {
+        None
+    };
     Ok(match ended {
         // The program's failure wins over the gate's.
         Ended::Code(0) => ExitCode::from(verdict.unwrap_or(0)),

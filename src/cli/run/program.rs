@@ -16,15 +16,42 @@ pub struct Program {
 
 /// Commands that start the real work elsewhere, and what to do instead.
 const ELSEWHERE: [(&str, &str); 9] = [
-    ("docker", "docker starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
-    ("podman", "podman starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
-    ("nerdctl", "nerdctl starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)"),
-    ("kubectl", "kubectl starts the work in a pod: put oomhook into its image (`oomhook env` shows the lines)"),
-    ("ssh", "ssh starts the work on another machine: run `oomhook run` there"),
-    ("sudo", "sudo drops LD_PRELOAD: write `sudo oomhook run -- CMD`"),
-    ("su", "su drops LD_PRELOAD: run `oomhook run` inside the new shell"),
-    ("doas", "doas drops LD_PRELOAD: write `doas oomhook run -- CMD`"),
-    ("sbatch", "sbatch only queues a job: put `oomhook run` before the command inside the job's script"),
+    (
+        "docker",
+        "docker starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)",
+    ),
+    (
+        "podman",
+        "podman starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)",
+    ),
+    (
+        "nerdctl",
+        "nerdctl starts the work in a container: put oomhook inside it (`oomhook env` shows the lines)",
+    ),
+    (
+        "kubectl",
+        "kubectl starts the work in a pod: put oomhook into its image (`oomhook env` shows the lines)",
+    ),
+    (
+        "ssh",
+        "ssh starts the work on another machine: run `oomhook run` there",
+    ),
+    (
+        "sudo",
+        "sudo drops LD_PRELOAD: write `sudo oomhook run -- CMD`",
+    ),
+    (
+        "su",
+        "su drops LD_PRELOAD: run `oomhook run` inside the new shell",
+    ),
+    (
+        "doas",
+        "doas drops LD_PRELOAD: write `doas oomhook run -- CMD`",
+    ),
+    (
+        "sbatch",
+        "sbatch only queues a job: put `oomhook run` before the command inside the job's script",
+    ),
 ];
 
 /// Finds the program as execvp would.
@@ -33,19 +60,27 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
     let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
         vec![PathBuf::from(name)]
     } else {
-        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        std::env::split_paths(&path).map(|folder| folder.join(name)).collect()
+        let path =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .collect()
     };
     let mut refused = None;
     for path in candidates {
-        let Ok(metadata) = path.metadata() else { continue };
+        let Ok(metadata) = path.metadata() else {
+            continue;
+        };
         if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
             return Ok(Program { path });
         }
         refused.get_or_insert((path, metadata.is_dir()));
     }
     Err(match refused {
-        Some((path, true)) => Failure { code: 126, text: format!("{} is a folder, no program", path.display()) },
+        Some((path, true)) => Failure {
+            code: 126,
+            text: format!("{} is a folder, no program", path.display()),
+        },
         Some((path, false)) => Failure {
             code: 126,
             text: format!(
@@ -53,7 +88,10 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
                 path.display()
             ),
         },
-        None => Failure { code: 127, text: format!("{shown}: no such program; check the name and PATH") },
+        None => Failure {
+            code: 127,
+            text: format!("{shown}: no such program; check the name and PATH"),
+        },
     })
 }
 
@@ -62,7 +100,10 @@ impl Program {
     pub fn warnings(&self, command: &[OsString]) -> Vec<String> {
         let mut warnings = Vec::new();
         let name = self.path.file_name().unwrap_or_default();
-        if let Some((_, advice)) = ELSEWHERE.iter().find(|(known, _)| name == OsStr::new(known)) {
+        if let Some((_, advice)) = ELSEWHERE
+            .iter()
+            .find(|(known, _)| name == OsStr::new(known))
+        {
             warnings.push((*advice).to_owned());
         }
         let shown = command[0].to_string_lossy();
@@ -86,11 +127,20 @@ impl Program {
 /// The interpreter of a script (`#!`), else the file itself.
 fn interpreter_of(path: &Path) -> PathBuf {
     let mut start = [0u8; 256];
-    let length = File::open(path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let length = File::open(path)
+        .and_then(|mut file| file.read(&mut start))
+        .unwrap_or(0);
     let line = start[..length].strip_prefix(b"#!");
     let line = line.and_then(|rest| rest.split(|byte| *byte == b'\n').next());
-    match line.map(|line| line.trim_ascii().split(|byte| *byte == b' ').next().unwrap_or_default()) {
-        Some(interpreter) if !interpreter.is_empty() => PathBuf::from(OsStr::from_bytes(interpreter)),
+    match line.map(|line| {
+        line.trim_ascii()
+            .split(|byte| *byte == b' ')
+            .next()
+            .unwrap_or_default()
+    }) {
+        Some(interpreter) if !interpreter.is_empty() => {
+            PathBuf::from(OsStr::from_bytes(interpreter))
+        }
         _ => path.to_path_buf(),
     }
 }
@@ -98,11 +148,21 @@ fn interpreter_of(path: &Path) -> PathBuf {
 /// True for an ELF program that asks for no loader.
 fn is_static(path: &Path) -> bool {
     type Elf = object::elf::FileHeader64<object::Endianness>;
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
     let data = object::ReadCache::new(file);
-    let Ok(header) = Elf::parse(&data) else { return false };
-    let Ok(endian) = header.endian() else { return false };
-    let Ok(segments) = header.program_headers(endian, &data) else { return false };
+    let Ok(header) = Elf::parse(&data) else {
+        return false;
+    };
+    let Ok(endian) = header.endian() else {
+        return false;
+    };
+    let Ok(segments) = header.program_headers(endian, &data) else {
+        return false;
+    };
     use object::read::elf::ProgramHeader;
-    !segments.iter().any(|segment| segment.p_type(endian) == object::elf::PT_INTERP)
+    !segments
+        .iter()
+        .any(|segment| segment.p_type(endian) == object::elf::PT_INTERP)
 }

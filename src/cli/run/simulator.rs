@@ -28,12 +28,26 @@ pub fn prepare(library: &Path, devices: &str) -> Result<Simulator, Failure> {
             simulator.display()
         )));
     }
-    let folder = tempfile::Builder::new().prefix("oomhook-sim-").tempdir().map_err(|error| {
-        Failure::usage(format!("--sim needs a temporary folder: {error}; set TMPDIR to a place that can be written"))
-    })?;
-    std::os::unix::fs::symlink(&simulator, folder.path().join("libcuda.so.1"))
-        .map_err(|error| Failure::usage(format!("--sim: cannot make a link in {}: {error}", folder.path().display())))?;
-    Ok(Simulator { folder, devices: devices.into() })
+    let folder = tempfile::Builder::new()
+        .prefix("oomhook-sim-")
+        .tempdir()
+        .map_err(|error| {
+            Failure::usage(format!(
+                "--sim needs a temporary folder: {error}; set TMPDIR to a place that can be written"
+            ))
+        })?;
+    std::os::unix::fs::symlink(&simulator, folder.path().join("libcuda.so.1")).map_err(
+        |error| {
+            Failure::usage(format!(
+                "--sim: cannot make a link in {}: {error}",
+                folder.path().display()
+            ))
+        },
+    )?;
+    Ok(Simulator {
+        folder,
+        devices: devices.into(),
+    })
 }
 
 fn beside(library: &Path) -> PathBuf {

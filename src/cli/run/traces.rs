@@ -11,10 +11,15 @@ const SLACK: std::time::Duration = std::time::Duration::from_secs(1);
 pub fn of_run(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in &plan.folders {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            continue;
+        };
         for entry in entries.flatten() {
             let recent = entry.metadata().is_ok_and(|metadata| {
-                metadata.is_file() && metadata.modified().is_ok_and(|modified| modified + SLACK >= plan.started)
+                metadata.is_file()
+                    && metadata
+                        .modified()
+                        .is_ok_and(|modified| modified + SLACK >= plan.started)
             });
             if !recent {
                 continue;
