@@ -285,8 +285,12 @@ pub mod column {
 
 /// What a table does not show.
 #[must_use]
-pub fn more_sites(sites: usize, size: u64) -> String {
-    format!("{} in {}", bytes(size), plural(sites as u64, "more site"))
+pub fn more_sites(sites: usize, size: Option<u64>) -> String {
+    let sites = plural(sites as u64, "more site");
+    match size {
+        Some(size) => format!("{} in {sites}", bytes(size)),
+        None => format!("and {sites}"),
+    }
 }
 
 /// Title of what is left.

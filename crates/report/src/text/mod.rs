@@ -39,6 +39,8 @@ impl Default for Style {
 const NARROWEST: usize = 60;
 /// From so many columns on, tables show more.
 const WIDE: usize = 120;
+/// Sites in a table when there is much else to say.
+const MUCH: usize = 3;
 /// Notes shown.
 const MOST_NOTES: usize = 4;
 
@@ -119,14 +121,17 @@ pub fn render(report: &Report, style: &Style) -> String {
     page.process(report);
     let died = matches!(verdict, Verdict::OutOfMemory(_));
     page.out_of_memory(report);
-    page.peaks(report, if died { 3 } else { style.top });
+    // What is wrong needs its room; the tables are shorter then.
+    let much = !report.oom.is_empty() || verdict::bad_frees(&report.anomalies) > 0;
+    let top = if much { style.top.min(MUCH) } else { style.top };
+    page.peaks(report, top);
     let grows = report
         .leaks
         .iter()
         .any(|leak| leak.class == LeakClass::Growing);
     // What a dying process leaves behind matters only if it had been growing.
     if !died || grows {
-        page.live(report, if died { 3 } else { style.top });
+        page.live(report, top);
     }
     page.other_memory(report);
     page.bad_frees(report);

@@ -5,6 +5,7 @@ use super::label::{self, clip, width};
 use crate::schema::{LeakClass, Site};
 use crate::sentences::{self as say, column};
 use crate::units;
+use crate::verdict::is_device;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -119,7 +120,12 @@ impl Page<'_> {
         }
         let rest = lines.get(shown..).unwrap_or_default();
         if !rest.is_empty() {
-            let bytes = rest.iter().map(|line| line.bytes).sum();
+            // Device and host bytes are not summed.
+            let of_device = |line: &Line<'_>| is_device(line.space());
+            let alike = rest
+                .iter()
+                .all(|line| of_device(line) == of_device(&rest[0]));
+            let bytes = alike.then(|| rest.iter().map(|line| line.bytes).sum());
             let more = format!("            {}", say::more_sites(rest.len(), bytes));
             let more = self.paint.dim(&more);
             self.line(more);
