@@ -163,12 +163,12 @@ pub fn rank(rank: u32) -> String {
     format!("rank {rank}")
 }
 
-/// `14 allocations, 12 frees`.
+/// `14 allocs, 12 frees`.
 #[must_use]
 pub fn calls(report: &Report) -> String {
     format!(
         "{}, {}",
-        plural(report.totals.allocs, "allocation"),
+        plural(report.totals.allocs, "alloc"),
         plural(report.totals.frees, "free")
     )
 }
