@@ -1,6 +1,5 @@
 //! Finds liboomhook.so.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "liboomhook.so";
@@ -36,7 +35,6 @@ fn search() -> Result<PathBuf, String> {
             format!("cannot tell where this command lies ({error}): set OOMHOOK_LIB to the path of {NAME}")
         })?;
     let folder = command.parent().unwrap_or(Path::new("/"));
-    build_under_cargo_run(folder)?;
     let places = [
         folder.join(NAME),
         folder.join("../lib").join(NAME),
@@ -49,48 +47,6 @@ fn search() -> Result<PathBuf, String> {
              Set OOMHOOK_LIB to its path"
         )
     })
-}
-
-/// `cargo run` builds the command alone: there is no way to tell cargo that a program needs a library that it cannot
-/// link. So the command has cargo build the libraries, which costs a moment when they are there already.
-fn build_under_cargo_run(folder: &Path) -> Result<(), String> {
-    let is_ours = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
-    let (Some(cargo), Some(manifest), true) = (
-        std::env::var_os("CARGO"),
-        std::env::var_os("CARGO_MANIFEST_DIR"),
-        is_ours,
-    ) else {
-        return Ok(());
-    };
-    let profile = match folder.file_name().and_then(OsStr::to_str) {
-        Some("release") => "release",
-        Some("debug") => "dev",
-        // Installed or copied somewhere: not cargo's to build.
-        _ => return Ok(()),
-    };
-    let status = std::process::Command::new(cargo)
-        .args([
-            "build",
-            "--lib",
-            "-p",
-            "oomhook",
-            "-p",
-            "oomhook-sim",
-            "--profile",
-            profile,
-        ])
-        .arg("--manifest-path")
-        .arg(Path::new(&manifest).join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(folder.parent().unwrap_or(folder))
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err(format!("cargo could not build {NAME}: see above")),
-        Err(error) => Err(format!(
-            "cargo could not be started to build {NAME}: {error}"
-        )),
-    }
 }
 
 fn absolute(path: &Path) -> Option<PathBuf> {

@@ -107,9 +107,14 @@ impl File {
         let mut symbols = self.inlined(address);
         let symbol = self.table.find(address).map(demangled);
         match symbols.last_mut() {
-            // Debug information may have lines and no function (assembly, -gmlt).
+            // Debug information may have lines and no function (assembly, -gmlt), or a function's last name alone
+            // (Rust's line tables): the symbol table has it with its scope.
             Some(outermost) => {
-                if outermost.function.is_none() {
+                let last = outermost.function.as_deref().unwrap_or_default();
+                if symbol
+                    .as_deref()
+                    .is_some_and(|full| has_last_name(full, last))
+                {
                     outermost.function = symbol;
                 }
             }
@@ -143,6 +148,14 @@ impl File {
         }
         symbols
     }
+}
+
+/// True if `full` is `last` with its scope before it (any name, if `last` is empty).
+fn has_last_name(full: &str, last: &str) -> bool {
+    last.is_empty()
+        || full
+            .strip_suffix(last)
+            .is_some_and(|scope| scope.ends_with("::"))
 }
 
 fn demangled(name: &str) -> String {

@@ -101,7 +101,7 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's code; 2 is out of memory.
-    #[inline(always)]
+    #[inline(never)]
     pub fn alloc(self: &Rc<Driver>, bytes: usize) -> Result<Block, Error> {
         let mut address = 0;
         // SAFETY: the out-parameter is valid for writes.

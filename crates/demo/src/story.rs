@@ -29,7 +29,11 @@ struct Server {
 
 #[inline(never)]
 fn load_model(driver: &Rc<Driver>) -> Result<Vec<Block>, Error> {
-    (0..3).map(|_| driver.alloc(64 * MIB)).collect()
+    let mut model = Vec::new();
+    for _ in 0..3 {
+        model.push(driver.alloc(64 * MIB)?);
+    }
+    Ok(model)
 }
 
 impl Server {
@@ -58,7 +62,9 @@ impl Server {
     #[inline(never)]
     fn load_second_model(&self) -> Result<Block, Error> {
         let (_, total) = self.driver.memory_info()?;
-        self.driver.alloc(total)
+        // Taken apart and put together again, so that this function is still on the stack during the call.
+        let block = self.driver.alloc(total)?;
+        Ok(block)
     }
 }
 

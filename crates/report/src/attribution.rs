@@ -36,8 +36,6 @@ enum Test {
 const RULES: &[(Test, Role)] = &[
     // The preloaded library itself, should one of its frames have been kept.
     (Test::File("liboomhook.so"), Role::Own),
-    // The demo's thin layer over the driver: its story is what a reader should see.
-    (Test::Prefix("oomhook_demo::driver"), Role::Own),
     // The driver (libcuda.so, libcuda.so.1, libcuda.so.580.65.06) and the simulated one.
     (Test::File("libcuda.so"), Role::Driver),
     (Test::File("liboomhook_sim"), Role::Driver),
