@@ -2,14 +2,26 @@
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Bench, MIB, Ran, Route, sites};
+
+const PER_THREAD: [&str; 1] = ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"];
+
+/// A part of `runtime.c`, built with flags.
+#[track_caller]
+fn built(build: (Route, &[&str]), part: &str, settings: &[(&str, &str)]) -> Ran {
+    let bench = Bench::shared();
+    bench.run(
+        &bench.build("runtime.c", build.0, build.1),
+        &[part],
+        settings,
+    )
+}
 
 /// A part of `runtime.c`.
 #[track_caller]
 fn runtime(route: Route, part: &str, settings: &[(&str, &str)]) -> Ran {
-    let bench = Bench::shared();
-    bench.run(&bench.build("runtime.c", route, &[]), &[part], settings)
+    built((route, &[]), part, settings)
 }
 
 /// A part of `driver.c`, with the driver found through a door.
@@ -34,7 +46,7 @@ fn driver(door: &str, part: &str, settings: &[(&str, &str)]) -> Ran {
 fn is_clean(ran: &Ran) {
     assert_eq!(ran.report["complete"], true, "{:#}", ran.report);
     assert_eq!(ran.report["process"]["end"], "exit");
-    ran.is("/process/exit_code", 0);
+    assert_eq!(ran.is("/process/exit_code", 0).stderr(), "");
     for anomaly in [
         "unknown_free",
         "double_free",
@@ -160,6 +172,20 @@ fn a_block_whose_free_failed_is_still_live() {
         .leaks_are(&[("take", 4_194_304, 1)]);
 }
 
+/// The only event of this kind.
+#[track_caller]
+fn anomaly<'a>(ran: &'a Ran, kind: &str) -> &'a Value {
+    let events = ran.report["anomalies"]["events"]
+        .as_array()
+        .expect("events");
+    let mut found = events.iter().filter(|event| event["kind"] == kind);
+    let first = found
+        .next()
+        .unwrap_or_else(|| panic!("no {kind} in {events:#?}"));
+    assert!(found.next().is_none(), "{events:#?}");
+    first
+}
+
 #[test]
 fn frees_that_fail_are_told_apart() {
     for route in [Route::Shared, Route::Static] {
@@ -175,6 +201,27 @@ fn frees_that_fail_are_told_apart() {
         ran.is("/devices/0/live_bytes", 0)
             .is("/devices/0/peak_bytes", MIB)
             .leaks_are(&[]);
+        let double = anomaly(&ran, "double_free");
+        assert_eq!(
+            (&double["site"], &double["block"]["site"]),
+            (&"free_twice".into(), &"take".into())
+        );
+        assert_eq!(
+            (&double["ended"]["site"], &double["code"]),
+            (&"free_twice".into(), &1.into())
+        );
+        let interior = anomaly(&ran, "interior_free");
+        assert_eq!(interior["site"], "free_inside");
+        assert_eq!(
+            (&interior["block"]["event"], &interior["block"]["bytes"]),
+            (&2.into(), &MIB.into())
+        );
+        let unknown = anomaly(&ran, "unknown_free");
+        assert_eq!(
+            (&unknown["address"], &unknown["block"]),
+            (&"0xdead0000".into(), &Value::Null)
+        );
+        assert_eq!(unknown["site"], "free_of_unknown");
         // A runtime that is linked in keeps frees of NULL to itself.
         ran.is(
             "/totals/null_frees",
@@ -225,24 +272,30 @@ fn the_idle_reserve_of_a_pool_is_no_leak() {
         ("pool that keeps", "33554432 33554432\n", 33_554_432),
         ("pool trimmed", "33554432 33554432\n0\n", 0),
     ] {
-        let ran = runtime(Route::Shared, part, &[]);
-        is_clean(ran.says(0, says));
-        ran.is("/totals/allocs", 3)
-            .is("/totals/frees", 3)
-            .leaks_are(&[]);
-        ran.is("/devices/0/spaces/async/peak_bytes", 31_457_280);
-        ran.is("/devices/0/spaces/async/live_bytes", 0)
-            .is("/devices/0/peak_bytes", 31_457_280);
-        assert_eq!(
-            ran.report["pools"].as_array().map(Vec::len),
-            Some(1),
-            "{:#}",
-            ran.report["pools"]
-        );
-        ran.is("/pools/0/used_bytes", 0)
-            .is("/pools/0/used_peak_bytes", 31_457_280);
-        ran.is("/pools/0/reserved_bytes", reserved)
-            .is("/pools/0/reserved_peak_bytes", 33_554_432);
+        for build in [
+            (Route::Shared, &[][..]),
+            (Route::Static, &[]),
+            (Route::Shared, &PER_THREAD),
+        ] {
+            let ran = built(build, part, &[]);
+            is_clean(ran.says(0, says));
+            ran.is("/totals/allocs", 3)
+                .is("/totals/frees", 3)
+                .leaks_are(&[]);
+            ran.is("/devices/0/spaces/async/peak_bytes", 31_457_280);
+            ran.is("/devices/0/spaces/async/live_bytes", 0)
+                .is("/devices/0/peak_bytes", 31_457_280);
+            assert_eq!(
+                ran.report["pools"].as_array().map(Vec::len),
+                Some(1),
+                "{:#}",
+                ran.report["pools"]
+            );
+            ran.is("/pools/0/used_bytes", 0)
+                .is("/pools/0/used_peak_bytes", 31_457_280);
+            ran.is("/pools/0/reserved_bytes", reserved)
+                .is("/pools/0/reserved_peak_bytes", 33_554_432);
+        }
     }
 }
 
@@ -308,6 +361,12 @@ fn host_memory_is_no_device_memory() {
     ran.is("/host/spaces/registered/peak_bytes", 4_194_304)
         .is("/anomalies/failed_register", 1);
     ran.leaks_are(&[]);
+    let failed = anomaly(&ran, "failed_register");
+    assert_eq!(
+        (&failed["site"], &failed["code"]),
+        (&"register_twice".into(), &712.into())
+    );
+    assert_eq!(failed["block"]["bytes"], 4 * MIB);
     let devices = ran.report["devices"].as_array().expect("devices");
     assert!(
         devices.iter().all(|device| device["peak_bytes"] == 0),
@@ -337,4 +396,21 @@ fn a_free_counts_for_the_device_of_its_block() {
         .is("/devices/1/peak_bytes", 6 * MIB);
     ran.leaks_are(&[("take", 4 * MIB, 1)])
         .is("/leaks/0/device", 1);
+}
+
+#[test]
+fn a_channel_that_fills_up_loses_nothing() {
+    let ran = runtime(Route::Shared, "many threads", &[]);
+    is_clean(ran.says(0, ""));
+    ran.is("/totals/allocs", 160_000)
+        .is("/totals/frees", 160_000)
+        .is("/totals/untracked_frees", 0);
+    ran.is("/devices/0/live_bytes", 0)
+        .is("/devices/0/live_blocks", 0)
+        .leaks_are(&[]);
+    // Each thread takes 20,000 blocks of one, two and three pages in turn.
+    ran.is(
+        "/totals/cumulative_bytes",
+        8 * 4096 * (6667 + 2 * 6667 + 3 * 6666),
+    );
 }

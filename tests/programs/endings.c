@@ -205,6 +205,24 @@ static void forks_first(void) {
     CHECK(cudaFree(take(8 * MIB)));
 }
 
+/* Threads that are still at it when the process ends. */
+static void *allocate_for_ever(void *unused) {
+    for (;;) {
+        void *block = NULL;
+        if (cudaMalloc(&block, 4096) == cudaSuccess) cudaFree(block);
+    }
+    return unused;
+}
+
+static void exits_under_load(void) {
+    pthread_t thread;
+    alarm(60);
+    take(1 * MIB);
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&thread, NULL, allocate_for_ever, NULL));
+    wait_ms(20);
+    code = 10;
+}
+
 static void executes_another(void) {
     take(1 * MIB);
     wait_ms(50);
@@ -220,6 +238,7 @@ int main(int argc, char **argv) {
           {"killed while allocating", killed_while_allocating},
           {"exits out of memory", exits_out_of_memory}, {"dies out of memory", dies_out_of_memory},
           {"many events", many_events}, {"no room", no_room}, {"forks under load", forks_under_load},
-          {"forks first", forks_first}, {"executes another", executes_another});
+          {"forks first", forks_first}, {"executes another", executes_another},
+          {"exits under load", exits_under_load});
     return code;
 }

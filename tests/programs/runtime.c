@@ -262,6 +262,31 @@ static void two_devices(void) {
     CHECK(cudaFree(second));
 }
 
+/* --- many threads, few addresses --- */
+
+enum { HANDS = 8, ROUNDS = 20000 };
+static void *_Atomic shelf[64];
+
+/* Takes blocks and leaves them on a shelf, where whoever comes next frees them. */
+static void *pass_on(void *seed) {
+    unsigned state = (unsigned)(uintptr_t)seed;
+    for (int i = 0; i < ROUNDS; i++) {
+        void *block = take(4096 * (1 + i % 3));
+        state = state * 1103515245 + 12345;
+        void *found = atomic_exchange(&shelf[state >> 16 & 63], block);
+        if (found != NULL) CHECK(cudaFree(found));
+    }
+    return NULL;
+}
+
+static void many_threads(void) {
+    pthread_t threads[HANDS];
+    for (int i = 0; i < HANDS; i++)
+        CHECK(pthread_create(&threads[i], NULL, pass_on, (void *)(uintptr_t)(i + 1)));
+    for (int i = 0; i < HANDS; i++) CHECK(pthread_join(threads[i], NULL));
+    for (int i = 0; i < 64; i++) CHECK(cudaFree(shelf[i]));
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     PARTS({"leak by site", leak_by_site}, {"equal peaks", equal_peaks},
@@ -270,6 +295,6 @@ int main(int argc, char **argv) {
           {"bad frees", bad_frees}, {"pitched", pitched}, {"zero bytes", zero_bytes}, {"pool", pool},
           {"pool that keeps", pool_that_keeps}, {"pool trimmed", pool_trimmed}, {"reset", reset},
           {"host", host}, {"managed beyond the device", managed_beyond_the_device},
-          {"two devices", two_devices});
+          {"two devices", two_devices}, {"many threads", many_threads});
     return 0;
 }

@@ -250,10 +250,12 @@ impl Bench {
         command
     }
 
-    /// The same with a folder of its own for the traces, so that runs can go on side by side.
+    /// The same with a folder of its own for the traces, so that runs can go on side by side, and without the report
+    /// at the end.
     pub fn start(&self, program: &Path, arguments: &[&str]) -> Run {
         let folder = self.new_folder();
         let mut command = self.watched(program, arguments);
+        command.env("OOMHOOK_REPORT", "off");
         command.env("OOMHOOK_OUTPUT", folder.join("%c.%p.trace"));
         Run { command, folder }
     }
