@@ -18,8 +18,9 @@ def test_pytorch_cache_equals_reserved(python, conf):
 def test_pytorch_cuda_malloc_async(python):
     ran = python("pytorch", env={"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"})
     assert ran.code == 0
-    # Stream-ordered blocks are the tensors themselves, in exact sizes; the pool rounds what PyTorch calls reserved.
-    assert ran.space("async")["live_bytes"] == ran.witness["allocated"]
+    # Stream-ordered blocks are the tensors themselves, in exact sizes. (The interpreter frees some at its end, so the
+    # peak is compared; what PyTorch calls reserved is the pool's own figure.)
+    assert ran.space("async")["peak_bytes"] == ran.witness["allocated_peak"]
     assert ran.space("async")["allocs"] > 50
 
 
@@ -44,8 +45,10 @@ def test_jax_arena_is_one_allocation_of_bytes_limit(python):
     ran = python("jax_arena")
     assert ran.code == 0
     limit = ran.witness["bytes_limit"]
-    rows = [row for row in ran.report["leaks"] if row["bytes"] == limit]
-    assert len(rows) == 1 and rows[0]["blocks"] == 1, rows
+    # JAX gives the arena back at its end, so it is looked for at the peak.
+    rows = [row for row in ran.report["devices"][0]["peak"]["sites"] if row["bytes"] == limit]
+    assert len(rows) == 1 and rows[0]["blocks"] == 1 and rows[0]["space"] == "vmm", rows
+    assert rows[0]["via"] == "xla_bfc"
 
 
 def test_numba_arrays(python):

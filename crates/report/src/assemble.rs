@@ -288,36 +288,63 @@ fn gone(released: &ReleasedSpaces) -> BTreeMap<&'static str, Gone> {
 
 fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> Vec<Oom> {
     let groups = ledger.oom().groups().iter().enumerate();
-    groups
-        .map(|(number, group)| {
-            let rows = group.rows.iter();
-            let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
-            let sites = sites::collect(resolver, lived);
-            let stack = resolver.stack(group.stack);
-            Oom {
-                call: resolver.call(group.call),
-                requested_bytes: group.requested,
-                space: group.space.map(Space::name),
-                device: group.device.map(u32::from),
-                time_ns: group.last_ns,
-                freed_between_bytes: group.recovery.map(|recovery| recovery.freed_between),
-                short_by_bytes: group.short_by(),
-                class: ledger.oom().class(number, ended_badly),
-                attempts: group.attempts,
-                free_bytes: group.free,
-                total_bytes: group.total,
-                site: Rc::clone(&stack.site),
-                label: Rc::clone(&stack.label),
-                library: Rc::clone(&stack.library),
-                site_frame: stack.site_frame,
-                stack: Rc::clone(&stack.frames),
-                phase: None,
-                log: Vec::new(),
-                sites,
-                verdict: None,
+    let mut merged: Vec<Oom> = Vec::new();
+    for one in groups.map(|(number, group)| {
+        let rows = group.rows.iter();
+        let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
+        let sites = sites::collect(resolver, lived);
+        let stack = resolver.stack(group.stack);
+        Oom {
+            call: resolver.call(group.call),
+            requested_bytes: group.requested,
+            space: group.space.map(Space::name),
+            device: group.device.map(u32::from),
+            time_ns: group.last_ns,
+            freed_between_bytes: group.recovery.map(|recovery| recovery.freed_between),
+            short_by_bytes: group.short_by(),
+            class: ledger.oom().class(number, ended_badly),
+            attempts: group.attempts,
+            free_bytes: group.free,
+            total_bytes: group.total,
+            site: Rc::clone(&stack.site),
+            label: Rc::clone(&stack.label),
+            library: Rc::clone(&stack.library),
+            site_frame: stack.site_frame,
+            stack: Rc::clone(&stack.frames),
+            phase: None,
+            log: Vec::new(),
+            sites,
+            verdict: None,
+        }
+    }) {
+        match merged.iter_mut().find(|known| is_same_failure(known, &one)) {
+            Some(known) => {
+                let attempts = known.attempts + one.attempts;
+                // The latest failure tells how it went on.
+                *known = Oom { attempts, ..one };
             }
-        })
-        .collect()
+            None => merged.push(one),
+        }
+    }
+    merged
+}
+
+/// True for failures of one site that asked for the same: a caching allocator retries from other places of its own,
+/// which are other stacks and no other failure.
+fn is_same_failure(one: &Oom, other: &Oom) -> bool {
+    (
+        &one.call,
+        one.requested_bytes,
+        one.device,
+        &one.site,
+        &one.library,
+    ) == (
+        &other.call,
+        other.requested_bytes,
+        other.device,
+        &other.site,
+        &other.library,
+    )
 }
 
 fn anomalies(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anomalies {

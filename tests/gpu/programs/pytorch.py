@@ -20,4 +20,5 @@ print("WITNESS " + json.dumps({
     "reserved": torch.cuda.memory_reserved(),
     "reserved_peak": torch.cuda.max_memory_reserved(),
     "allocated": torch.cuda.memory_allocated(),
+    "allocated_peak": torch.cuda.max_memory_allocated(),
 }))
