@@ -220,7 +220,8 @@ pub fn runtime_call(
 
 #[cold]
 fn record_unseen(thread: &Thread, row: RowId, real: usize, recipe: &mut dyn Recipe, code: Code) {
-    if recipe.starts() && !state::is_off() {
+    // A runtime that found no driver has nothing to tell; on a machine without a GPU no file should be left.
+    if recipe.starts() && !state::is_off() && super::doors::libcuda().is_some() {
         state::start();
     }
     let Some(recorder) = state::recorder() else {
