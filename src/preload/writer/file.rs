@@ -4,14 +4,14 @@
 use super::super::place::{self, Names};
 use super::super::state::Recorder;
 use super::super::{config, state};
+use super::sink::Sink;
 use oomhook_trace::Header;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where chunks go.
 pub struct Output {
-    file: Option<File>,
+    sink: Option<Sink>,
     path: Option<PathBuf>,
     written: u64,
     notes: Vec<String>,
@@ -21,7 +21,7 @@ impl Output {
     /// No file at all.
     pub fn none() -> Output {
         Output {
-            file: None,
+            sink: None,
             path: None,
             written: 0,
             notes: Vec::new(),
@@ -43,8 +43,9 @@ impl Output {
                         made.path.display()
                     ));
                 }
-                output.file = Some(made.file);
-                output.path = Some(absolute(&made.path));
+                let path = absolute(&made.path);
+                output.sink = Sink::new(made.file, path.clone()).ok();
+                output.path = Some(path);
             }
             Err(error) => state::say(&format!(
                 "cannot write {}: {}; no trace is kept, the report still comes (set OOMHOOK_OUTPUT)",
@@ -54,14 +55,14 @@ impl Output {
         }
         match header.encode() {
             Ok(bytes) => output.append(&bytes),
-            Err(_) => output.file = None,
+            Err(_) => output.sink = None,
         }
         output
     }
 
     /// True while chunks are being kept.
     pub fn is_open(&self) -> bool {
-        self.file.is_some()
+        self.sink.is_some()
     }
 
     /// Bytes in the file.
@@ -81,16 +82,16 @@ impl Output {
 
     /// Appends bytes with one write (more only if the system takes less at once).
     pub fn append(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.file else { return };
-        match file.write_all(bytes) {
+        let Some(sink) = &mut self.sink else { return };
+        match sink.append(bytes) {
             Ok(()) => self.written += bytes.len() as u64,
             Err(error) => {
-                self.file = None;
-                let path = self.path.as_deref().unwrap_or(Path::new("")).display();
+                let path = sink.path().display();
                 self.notes.push(format!(
                     "cannot write {path} any more: {}; the trace ends here, the totals go on",
                     plain(&error)
                 ));
+                self.sink = None;
             }
         }
     }

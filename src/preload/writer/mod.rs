@@ -7,6 +7,7 @@
 mod definitions;
 mod file;
 mod header;
+mod sink;
 mod translate;
 
 pub use file::names;
