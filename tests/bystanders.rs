@@ -9,6 +9,20 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::{Bench, Route, artefacts, exported, hooked};
 
+/// Nothing would differ either if the library were not loaded.
+#[track_caller]
+fn is_loaded() {
+    let mut command = Command::new("grep");
+    command
+        .args(["-c", "liboomhook", "/proc/self/maps"])
+        .env("LD_PRELOAD", &artefacts().library);
+    let output = command.output().expect("grep runs");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
 /// Runs a command without and with the library, each in an empty folder; nothing may differ, and no file appear.
 #[track_caller]
 fn bystander(program: &str, arguments: &[&str]) -> Output {
@@ -28,23 +42,11 @@ fn bystander(program: &str, arguments: &[&str]) -> Output {
         assert!(files.is_empty(), "{program} leaves {files:?}");
         output
     };
+    is_loaded();
     let without = run(None);
     let with = run(Some(&artefacts().library));
     assert_eq!(with, without, "{program} {arguments:?}");
     with
-}
-
-#[test]
-fn the_library_is_loaded_into_everything() {
-    let mut command = Command::new("grep");
-    command
-        .args(["-c", "liboomhook", "/proc/self/maps"])
-        .env("LD_PRELOAD", &artefacts().library);
-    let output = command.output().expect("grep runs");
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
 }
 
 #[test]

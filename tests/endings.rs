@@ -281,6 +281,23 @@ fn the_trace_is_not_open_in_what_the_program_executes() {
     ran.is("/totals/allocs", 1);
 }
 
+#[test]
+fn a_program_that_closes_all_files_keeps_its_own() {
+    let mut run = Bench::shared().start(&program(), &["closes everything"]);
+    let folder = run.folder.clone();
+    run.command.current_dir(&folder);
+    let ran = run.finish();
+    assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());
+    for number in 0..8 {
+        let own = fs::read(folder.join(format!("own.{number}"))).expect("the program's file");
+        assert_eq!(String::from_utf8_lossy(&own), "mine", "own.{number}");
+    }
+    // The trace is found again by its name.
+    is_complete(&ran, "exit", 0);
+    ran.is("/totals/allocs", 3)
+        .is("/devices/0/live_bytes", 7 * MIB);
+}
+
 // --- no room ---
 
 #[track_caller]

@@ -29,6 +29,17 @@
 /* The condition must hold. */
 #define REQUIRE(condition) EXPECT(1, (condition) ? 1 : 0)
 
+/* Whether a library of this file name is mapped. */
+static inline int is_loaded(const char *name) {
+    char line[4096];
+    int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    REQUIRE(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL) found |= strstr(line, name) != NULL;
+    fclose(maps);
+    return found;
+}
+
 struct part {
     const char *name;
     void (*run)(void);

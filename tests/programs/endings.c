@@ -205,6 +205,24 @@ static void forks_first(void) {
     CHECK(cudaFree(take(8 * MIB)));
 }
 
+/* Daemons close whatever is open; the next file then gets the number of one that was. */
+static void closes_everything(void) {
+    take(1 * MIB);
+    wait_ms(50);
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+    FILE *own[8];
+    for (int i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "own.%d", i);
+        own[i] = fopen(name, "w");
+        REQUIRE(own[i] != NULL);
+    }
+    take(2 * MIB);
+    wait_ms(50);
+    for (int i = 0; i < 8; i++) REQUIRE(fputs("mine", own[i]) >= 0 && fclose(own[i]) == 0);
+    take(4 * MIB);
+}
+
 /* Threads that are still at it when the process ends. */
 static void *allocate_for_ever(void *unused) {
     for (;;) {
@@ -239,6 +257,6 @@ int main(int argc, char **argv) {
           {"exits out of memory", exits_out_of_memory}, {"dies out of memory", dies_out_of_memory},
           {"many events", many_events}, {"no room", no_room}, {"forks under load", forks_under_load},
           {"forks first", forks_first}, {"executes another", executes_another},
-          {"exits under load", exits_under_load});
+          {"exits under load", exits_under_load}, {"closes everything", closes_everything});
     return code;
 }

@@ -61,6 +61,7 @@ static void errno_of_calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
+    if (getenv("LD_PRELOAD") != NULL) REQUIRE(is_loaded("liboomhook.so"));
     PARTS({"looks around", looks_around}, {"errno", errno_of_calls});
     return 0;
 }

@@ -146,6 +146,7 @@ static void weak_reference(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
+    if (getenv("LD_PRELOAD") != NULL) REQUIRE(is_loaded("liboomhook.so"));
     PARTS({"without cuda", without_cuda}, {"lookalikes", lookalikes}, {"names", names_of_stdin},
           {"resolver", resolver}, {"little driver", little_driver},
           {"weak reference", weak_reference});
