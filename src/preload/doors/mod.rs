@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 // The path is spelled out because `include_str!` counts from the file that uses the macro.
 #[cfg(target_arch = "aarch64")]
+#[cfg_attr(test, allow(unused_macros))]
 macro_rules! runtime_stub {
     () => {
         include_str!(concat!(
@@ -20,6 +21,7 @@ macro_rules! runtime_stub {
     };
 }
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(unused_macros))]
 macro_rules! runtime_stub {
     () => {
         include_str!(concat!(

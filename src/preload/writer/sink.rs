@@ -102,11 +102,8 @@ mod tests {
         sink.append(b"two").expect("room");
         drop(sink);
         // SAFETY: a number, which may or may not be open.
-        assert_ne!(
-            unsafe { libc::fcntl(number, libc::F_GETFD) },
-            -1,
-            "it is still open"
-        );
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        assert_ne!(flags, -1, "it is still open");
         assert_eq!(std::fs::read(&ours).expect("the file"), b"one two");
         assert_eq!(std::fs::read(&theirs).expect("the file"), b"");
         // SAFETY: left over from above, and nobody's.
