@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MIB, Story};
+use common::MIB;
 use oomhook_ledger::Ledger;
 use oomhook_trace::{Event, Record, Space, What};
 
@@ -62,22 +62,4 @@ fn a_million_living_blocks_fit_into_a_hundred_mebibytes() {
     assert!(cost < 100 * MIB, "{} MiB", cost / MIB);
     let (state, _) = ledger.checkpoint().expect("the state can be written");
     assert!((state.len() as u64) < 6 * MIB, "{}", state.len());
-}
-
-#[test]
-#[ignore = "a figure, not a promise: run with --release -- --ignored --nocapture"]
-fn throughput() {
-    let mut story = Story::new();
-    let mut run = |rounds: u64| {
-        let start = std::time::Instant::now();
-        for i in 0..rounds {
-            let address = 0x7f00_0000_0000 + (i % 64) * 512;
-            story.records.clear();
-            story.malloc(1 + (i % 100) as u32, address, 256);
-            story.free(200, address);
-        }
-        start.elapsed().as_nanos() as u64 / rounds
-    };
-    run(100_000);
-    println!("{} ns for an allocation and its free", run(2_000_000));
 }

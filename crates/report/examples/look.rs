@@ -1,12 +1,11 @@
-//! Prints reports, to look at them: cargo test -p oomhook-report --test look -- --ignored --nocapture
+//! Prints reports, to look at them: `cargo run -p oomhook-report --example look`.
 
+#[path = "../tests/common/mod.rs"]
 mod common;
 
 use oomhook_report::text::{self, Style};
 
-#[test]
-#[ignore = "for the eye"]
-fn look() {
+fn main() {
     for fatal in [false, true] {
         for width in [80, 160] {
             let report = common::bad_day(fatal).report();
