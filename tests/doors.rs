@@ -178,6 +178,26 @@ fn a_runtime_that_goes_past_the_driver_doors_is_recorded_itself() {
     assert!(notes(&ran).contains("libcudart.so.13"), "{}", notes(&ran));
 }
 
+#[test]
+fn a_deep_bound_library_with_a_runtime_inside_is_named() {
+    let bench = Bench::shared();
+    bench.library(
+        "plugin.c",
+        "libdeep.so",
+        &[bench.static_runtime()],
+        &["-DNAME(f)=deep_##f", "-Wl,--exclude-libs,ALL"],
+    );
+    let ran = bench.run(&bench.build("deep_plugin.c", Route::Static, &[]), &[], &[]);
+    // What the plugin takes goes past every door of a preloaded library; the least is to say so.
+    ran.says(0, "").is("/totals/allocs", 1);
+    ran.is("/devices/0/live_bytes", 5_242_880);
+    let notes = notes(&ran);
+    assert!(
+        notes.contains("libdeep.so was loaded with RTLD_DEEPBIND"),
+        "{notes}"
+    );
+}
+
 /// Runs a program under this library and another preloaded one, in both orders.
 fn with_wrapper(program: &Path, arguments: &[&str]) -> [Ran; 2] {
     let bench = Bench::shared();

@@ -21,8 +21,8 @@ fn real() -> usize {
     if known != 0 { known } else { find_real() }
 }
 
-#[cold]
-fn find_real() -> usize {
+/// glibc's own `dlsym`; 0 if this glibc is not known.
+pub fn glibc_dlsym() -> usize {
     let mut found = 0;
     for version in VERSIONS {
         // SAFETY: NUL-terminated names; a version that does not exist gives NULL. `dlvsym` is not interposed by us.
@@ -32,6 +32,12 @@ fn find_real() -> usize {
             break;
         }
     }
+    found
+}
+
+#[cold]
+fn find_real() -> usize {
+    let mut found = glibc_dlsym();
     if found != 0 {
         // SAFETY: glibc's own dlsym, found above.
         let glibc: Dlsym = unsafe { std::mem::transmute::<usize, Dlsym>(found) };

@@ -1,6 +1,7 @@
 //! The three doors by which a program reaches the driver: exported symbols (here and `runtime`), `dlsym`, and the
 //! driver's own resolver, `cuGetProcAddress` (`resolver`).
 
+pub mod bypass;
 pub mod dlsym;
 pub mod resolver;
 pub mod runtime;

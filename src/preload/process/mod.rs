@@ -5,11 +5,13 @@
 //! this library's `.fini_array`, then the libraries' destructors, where the driver answers no more.
 
 use super::devices::pools;
+use super::doors::bypass;
 use super::guard::{self, Busy, NO_ID};
 use super::raw::{Parcel, Raw};
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
 use super::{channel, report};
+use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -79,7 +81,21 @@ unsafe extern "C" fn finalise() {
     }
 }
 
+/// Tells of libraries whose calls could not be seen.
+fn name_bypasses(recorder: &Recorder) {
+    for path in bypass::libraries() {
+        let text = format!(
+            "{path} was loaded with RTLD_DEEPBIND and goes round oomhook: if it has a CUDA runtime of its own inside, \
+             what that allocates is not seen"
+        );
+        let time_ns = recorder.now();
+        let note = Parcel::Record(Record::Note { time_ns, text });
+        channel::send(&recorder.sender, Raw::boxed(note));
+    }
+}
+
 fn end(recorder: &Recorder) {
+    name_bypasses(recorder);
     let code = EXIT_CODE.load(Ordering::Acquire);
     let code = u8::try_from(code).ok();
     let ending = Ending {
