@@ -6,7 +6,9 @@ use crate::blocks::Block;
 use crate::contexts::{Contexts, Released};
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
+use crate::graphs::Graphs;
 use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
+use crate::objects::Objects;
 use crate::oom::OutOfMemory;
 use crate::rows::{Row, RowId};
 use crate::vmm::Physical;
@@ -87,6 +89,25 @@ impl Ledger {
     #[must_use]
     pub fn contexts(&self) -> &Contexts {
         &self.contexts
+    }
+
+    /// Modules, graphs, streams and their like.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Nodes that allocate, captures, memory kept for graphs.
+    #[must_use]
+    pub fn graphs(&self) -> &Graphs {
+        &self.graphs
+    }
+
+    /// Limits that were set: device and the driver's number of the limit, with the value.
+    pub fn limits(&self) -> impl Iterator<Item = (Option<u8>, u32, u64)> + '_ {
+        self.limits
+            .iter()
+            .map(|((device, limit), value)| (*device, *limit, *value))
     }
 
     /// Pools, as last seen.

@@ -8,9 +8,11 @@ use crate::anomalies::Anomalies;
 use crate::blocks::{Block, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::devices::Devices;
+use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::Ended;
 use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
+use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
 use crate::rows::{Row, RowKey};
 use crate::vmm::{Hold, Mapping};
@@ -52,6 +54,9 @@ struct Saved {
     threads: Vec<(ThreadId, ThreadUse)>,
     exited: Vec<ThreadId>,
     pools: Vec<PoolUse>,
+    objects: SavedObjects,
+    graphs: Graphs,
+    limits: Vec<((Option<u8>, u32), u64)>,
     notes: Vec<String>,
     end: Option<End>,
     last_ns: u64,
@@ -123,6 +128,13 @@ impl Ledger {
             threads: self.threads(),
             exited: self.definitions.exited(),
             pools: self.pools.values().copied().collect(),
+            objects: self.objects.save(),
+            graphs: self.graphs.clone(),
+            limits: self
+                .limits
+                .iter()
+                .map(|(limit, value)| (*limit, *value))
+                .collect(),
             notes: self.notes.clone(),
             end: self.end,
             last_ns: self.last_ns,
@@ -187,6 +199,9 @@ impl Ledger {
                 .into_iter()
                 .map(|usage| (usage.pool, usage))
                 .collect(),
+            objects: Objects::restore(saved.objects),
+            graphs: saved.graphs,
+            limits: saved.limits.into_iter().collect(),
             notes: saved.notes,
             end: saved.end,
             last_ns: saved.last_ns,

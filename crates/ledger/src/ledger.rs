@@ -7,8 +7,10 @@ use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::definitions::Definitions;
 use crate::devices::Devices;
+use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::History;
+use crate::objects::Objects;
 use crate::oom::{self, Failure, OutOfMemory};
 use crate::rows::{RowId, RowKey, Rows};
 use crate::vmm::{Hold, Mapping, Physical};
@@ -103,6 +105,9 @@ pub struct Ledger {
     pub(crate) anomalies: Anomalies,
     pub(crate) threads: Map<ThreadId, ThreadUse>,
     pub(crate) pools: BTreeMap<u64, PoolUse>,
+    pub(crate) objects: Objects,
+    pub(crate) graphs: Graphs,
+    pub(crate) limits: BTreeMap<(Option<u8>, u32), u64>,
     pub(crate) totals: Totals,
     pub(crate) notes: Vec<String>,
     pub(crate) end: Option<End>,
@@ -160,6 +165,23 @@ impl Ledger {
                 let usage = pool_use(event);
                 self.pools.insert(pool, usage);
             }
+            What::Created {
+                object,
+                handle,
+                bytes,
+            } => self.objects.create(event, object, handle, bytes),
+            What::Destroyed { object, handle } => self.objects.destroy(object, handle),
+            What::GraphAlloc { bytes, .. } => {
+                self.graphs.alloc_nodes += 1;
+                self.graphs.requested_bytes = self.graphs.requested_bytes.saturating_add(bytes);
+            }
+            What::GraphFree { .. } => self.graphs.free_nodes += 1,
+            What::GraphMemory { .. } => self.graph_memory(event),
+            What::CaptureEnd { ok: true } => self.graphs.captures += 1,
+            What::CaptureEnd { ok: false } => self.graphs.failed_captures += 1,
+            What::Limit { limit, value } => {
+                self.limits.insert((event.device, limit), value);
+            }
             What::ThreadExit { ref name } => {
                 self.definitions.thread_exited(event.thread, name);
                 for last in self.announcements.finish_thread(event.thread) {
@@ -177,7 +199,7 @@ impl Ledger {
         self.threads.entry(thread).or_default()
     }
 
-    fn row_of(&mut self, event: &Event, space: Space) -> RowId {
+    pub(crate) fn row_of(&mut self, event: &Event, space: Space) -> RowId {
         let key = RowKey {
             stack: event.stack,
             thread: event.thread,

@@ -18,6 +18,8 @@
 //! | [`history`] | blocks freed lately |
 //! | [`vmm`] | references and mappings of physical memory |
 //! | [`contexts`] | contexts, and the memory that goes with them |
+//! | [`objects`] | modules, graphs, streams and their like, by kind and by maker |
+//! | [`graphs`] | nodes that allocate, and the memory that the driver keeps for graphs |
 //! | [`oom`] | failed allocations |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
@@ -35,10 +37,12 @@ pub mod contexts;
 pub mod definitions;
 pub mod devices;
 pub mod frees;
+pub mod graphs;
 mod hash;
 pub mod history;
 mod index;
 pub mod ledger;
+pub mod objects;
 pub mod oom;
 pub mod replay;
 pub mod rows;

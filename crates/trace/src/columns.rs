@@ -12,7 +12,9 @@
 //! kinds are 128 or above and put one length-prefixed value into the `Extension` column and nothing elsewhere: older
 //! readers skip them. Columns may be added at the end.
 
-use crate::record::{Device, EndKind, Event, Library, LiveBlock, Record, Space, ThreadId, What};
+use crate::record::{
+    Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
+};
 
 /// The columns of a chunk, in order.
 #[derive(Clone, Copy)]
@@ -65,6 +67,13 @@ mod kind {
     pub const THREAD_EXIT: u8 = 29;
     pub const END: u8 = 30;
     pub const LIVE: u8 = 31;
+    pub const CREATED: u8 = 32;
+    pub const DESTROYED: u8 = 33;
+    pub const GRAPH_ALLOC: u8 = 34;
+    pub const GRAPH_FREE: u8 = 35;
+    pub const GRAPH_MEMORY: u8 = 36;
+    pub const CAPTURE_END: u8 = 37;
+    pub const LIMIT: u8 = 38;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.
@@ -346,6 +355,56 @@ impl Columns {
                     self.put(C::Other, *value);
                 }
             }
+            What::Created {
+                object,
+                handle,
+                bytes,
+            } => {
+                self.kind(kind::CREATED);
+                self.put(C::Other, *object as u64);
+                self.put_address(*handle);
+                self.put(C::Bytes, *bytes);
+            }
+            What::Destroyed { object, handle } => {
+                self.kind(kind::DESTROYED);
+                self.put(C::Other, *object as u64);
+                self.put_address(*handle);
+            }
+            What::GraphAlloc {
+                address,
+                bytes,
+                captured,
+            } => {
+                self.kind(kind::GRAPH_ALLOC);
+                self.put_address(*address);
+                self.put(C::Bytes, *bytes);
+                self.put(C::Other, u64::from(*captured));
+            }
+            What::GraphFree { address, captured } => {
+                self.kind(kind::GRAPH_FREE);
+                self.put_address(*address);
+                self.put(C::Other, u64::from(*captured));
+            }
+            What::GraphMemory {
+                used,
+                used_high,
+                reserved,
+                reserved_high,
+            } => {
+                self.kind(kind::GRAPH_MEMORY);
+                for value in [used, used_high, reserved, reserved_high] {
+                    self.put(C::Other, *value);
+                }
+            }
+            What::CaptureEnd { ok } => {
+                self.kind(kind::CAPTURE_END);
+                self.put(C::Other, u64::from(*ok));
+            }
+            What::Limit { limit, value } => {
+                self.kind(kind::LIMIT);
+                self.put(C::Other, u64::from(*limit));
+                self.put(C::Other, *value);
+            }
             What::ThreadExit { name } => {
                 self.kind(kind::THREAD_EXIT);
                 self.put_bytes(name.as_bytes());
@@ -484,6 +543,10 @@ impl<'a> Records<'a> {
 
     fn take_space(&mut self) -> Result<Space, Damage> {
         Space::from_wire(self.take(C::Other)?).ok_or("an unknown space")
+    }
+
+    fn take_object(&mut self) -> Result<Object, Damage> {
+        Object::from_wire(self.take(C::Other)?).ok_or("an unknown kind of object")
     }
 
     /// `value` given as a zig-zag difference to `base`.
@@ -660,6 +723,37 @@ impl<'a> Records<'a> {
                 reserved: self.take(C::Other)?,
                 reserved_high: self.take(C::Other)?,
                 threshold: self.take(C::Other)?,
+            },
+            kind::CREATED => What::Created {
+                object: self.take_object()?,
+                handle: self.take_address()?,
+                bytes: self.take(C::Bytes)?,
+            },
+            kind::DESTROYED => What::Destroyed {
+                object: self.take_object()?,
+                handle: self.take_address()?,
+            },
+            kind::GRAPH_ALLOC => What::GraphAlloc {
+                address: self.take_address()?,
+                bytes: self.take(C::Bytes)?,
+                captured: self.take(C::Other)? != 0,
+            },
+            kind::GRAPH_FREE => What::GraphFree {
+                address: self.take_address()?,
+                captured: self.take(C::Other)? != 0,
+            },
+            kind::GRAPH_MEMORY => What::GraphMemory {
+                used: self.take(C::Other)?,
+                used_high: self.take(C::Other)?,
+                reserved: self.take(C::Other)?,
+                reserved_high: self.take(C::Other)?,
+            },
+            kind::CAPTURE_END => What::CaptureEnd {
+                ok: self.take(C::Other)? != 0,
+            },
+            kind::LIMIT => What::Limit {
+                limit: self.small(C::Other)?,
+                value: self.take(C::Other)?,
             },
             kind::THREAD_EXIT => What::ThreadExit {
                 name: self.take_text()?,

@@ -97,6 +97,60 @@ impl Space {
     }
 }
 
+/// What holds memory that no allocation call shows, and is counted for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Object {
+    /// A loaded module (`cuModuleLoad…`).
+    Module = 1,
+    /// A loaded library of kernels (`cuLibraryLoad…`).
+    Library = 2,
+    /// An executable graph.
+    GraphExec = 3,
+    /// A graph.
+    Graph = 4,
+    /// A stream.
+    Stream = 5,
+    /// An event.
+    Event = 6,
+    /// A texture object.
+    Texture = 7,
+    /// A surface object.
+    Surface = 8,
+    /// A green context.
+    GreenContext = 9,
+    /// A memory pool made by the program.
+    Pool = 10,
+    /// A multicast object.
+    Multicast = 11,
+}
+
+impl Object {
+    /// Every kind, in the order of their wire numbers.
+    pub const ALL: [Object; 11] = [
+        Object::Module,
+        Object::Library,
+        Object::GraphExec,
+        Object::Graph,
+        Object::Stream,
+        Object::Event,
+        Object::Texture,
+        Object::Surface,
+        Object::GreenContext,
+        Object::Pool,
+        Object::Multicast,
+    ];
+
+    /// The kind with this wire number.
+    #[must_use]
+    pub fn from_wire(value: u64) -> Option<Object> {
+        Object::ALL
+            .into_iter()
+            .find(|object| *object as u64 == value)
+    }
+}
+
 /// How the watched process came to its end, as far as the library saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -274,6 +328,61 @@ pub enum What {
         reserved_high: u64,
         /// Release threshold.
         threshold: u64,
+    },
+    /// An object came to be.
+    Created {
+        /// What it is.
+        object: Object,
+        /// Its handle.
+        handle: u64,
+        /// Bytes of the image it was loaded from, if known; 0 otherwise.
+        bytes: u64,
+    },
+    /// An object is gone (after the real call succeeded).
+    Destroyed {
+        /// What it was.
+        object: Object,
+        /// Its handle.
+        handle: u64,
+    },
+    /// A graph got a node that allocates; the memory comes with a launch.
+    GraphAlloc {
+        /// The address that the node will give.
+        address: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// It was a stream-ordered call on a stream being captured.
+        captured: bool,
+    },
+    /// A graph got a node that frees.
+    GraphFree {
+        /// What it will free.
+        address: u64,
+        /// It was a stream-ordered call on a stream being captured.
+        captured: bool,
+    },
+    /// The device's memory of graphs, as the driver says.
+    GraphMemory {
+        /// Bytes in use.
+        used: u64,
+        /// Most bytes in use.
+        used_high: u64,
+        /// Bytes reserved.
+        reserved: u64,
+        /// Most bytes reserved.
+        reserved_high: u64,
+    },
+    /// A stream capture ended.
+    CaptureEnd {
+        /// With a graph.
+        ok: bool,
+    },
+    /// A limit of the current context was set (`cuCtxSetLimit`).
+    Limit {
+        /// The driver's number of the limit.
+        limit: u32,
+        /// The value asked for.
+        value: u64,
     },
     /// The thread ended.
     ThreadExit {

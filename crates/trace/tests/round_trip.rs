@@ -1,6 +1,6 @@
 //! What is written is read back; what is damaged is stepped over and said.
 
-use oomhook_trace::record::{Device, EndKind, Library, LiveBlock};
+use oomhook_trace::record::{Device, EndKind, Library, LiveBlock, Object};
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -179,6 +179,53 @@ fn every_kind() -> Vec<Record> {
                 reserved: 4,
                 reserved_high: 5,
                 threshold: max,
+            },
+        ),
+        event(
+            1,
+            What::Created {
+                object: Object::Module,
+                handle: max,
+                bytes: max,
+            },
+        ),
+        event(
+            1,
+            What::Destroyed {
+                object: Object::Multicast,
+                handle: 1,
+            },
+        ),
+        event(
+            1,
+            What::GraphAlloc {
+                address: 512,
+                bytes: max,
+                captured: true,
+            },
+        ),
+        event(
+            1,
+            What::GraphFree {
+                address: 512,
+                captured: false,
+            },
+        ),
+        event(
+            1,
+            What::GraphMemory {
+                used: 1,
+                used_high: 2,
+                reserved: 3,
+                reserved_high: max,
+            },
+        ),
+        event(1, What::CaptureEnd { ok: false }),
+        event(
+            1,
+            What::Limit {
+                limit: u32::MAX,
+                value: max,
             },
         ),
         event(

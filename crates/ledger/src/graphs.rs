@@ -1,0 +1,108 @@
+//! Graphs: the nodes that allocate, captures that failed, and the memory that the driver keeps for graphs. A captured
+//! allocation is a node, not memory; the memory comes with a launch and stays until it is trimmed, so its bytes are the
+//! driver's own figure (reserved) and never a sum of nodes.
+
+use crate::blocks::{Block, State};
+use crate::ledger::Ledger;
+use oomhook_trace::{Event, Space, What};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A device's memory for graphs, as last seen.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct GraphMemory {
+    /// Bytes in use.
+    pub used: u64,
+    /// Most bytes in use.
+    pub used_high: u64,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Most bytes reserved.
+    pub reserved_high: u64,
+    /// The reserve as a block of the call that changed it last.
+    pub(crate) block: Block,
+}
+
+/// What is known of the process's graphs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Graphs {
+    /// Nodes that allocate, ever added or captured.
+    pub alloc_nodes: u64,
+    /// Nodes that free, likewise.
+    pub free_nodes: u64,
+    /// Bytes that all allocating nodes ask for.
+    pub requested_bytes: u64,
+    /// Captures that gave a graph.
+    pub captures: u64,
+    /// Captures that did not.
+    pub failed_captures: u64,
+    memory: BTreeMap<u8, GraphMemory>,
+}
+
+impl Graphs {
+    /// A device's memory for graphs, if it was ever asked for.
+    #[must_use]
+    pub fn memory(&self, device: u8) -> Option<&GraphMemory> {
+        self.memory.get(&device)
+    }
+
+    /// Reserved bytes over all devices.
+    #[must_use]
+    pub fn reserved(&self) -> u64 {
+        self.memory.values().map(|memory| memory.reserved).sum()
+    }
+}
+
+impl Ledger {
+    pub(crate) fn graph_memory(&mut self, event: &Event) {
+        let What::GraphMemory {
+            used,
+            used_high,
+            reserved,
+            reserved_high,
+        } = event.what
+        else {
+            return;
+        };
+        let Some(device) = event.device else { return };
+        let known = self.graphs.memory.get(&device).copied();
+        let mut block = match known {
+            Some(known) => known.block,
+            None => self.graph_block(event, 0),
+        };
+        if block.bytes != reserved {
+            if block.bytes != 0 {
+                self.discharge(&block);
+            }
+            block = self.graph_block(event, reserved);
+            if reserved != 0 {
+                self.charge(&block, event.time_ns);
+            }
+        }
+        let memory = GraphMemory {
+            used,
+            used_high,
+            reserved,
+            reserved_high,
+            block,
+        };
+        self.graphs.memory.insert(device, memory);
+    }
+
+    fn graph_block(&mut self, event: &Event, bytes: u64) -> Block {
+        Block {
+            address: 0,
+            bytes,
+            requested: bytes,
+            stream: 0,
+            time_ns: event.time_ns,
+            number: 0,
+            row: self.row_of(event, Space::Graph),
+            context: self.contexts.intern(0, event),
+            generation: 0,
+            space: Space::Graph,
+            state: State::Live,
+        }
+    }
+}
