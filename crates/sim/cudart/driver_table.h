@@ -20,6 +20,12 @@ DRIVER(memFreeHost, cuMemFreeHost, "cuMemFreeHost", 2000, 0, "cuMemFreeHost")
 DRIVER(memHostRegister, cuMemHostRegister, "cuMemHostRegister", 6050, 0, "cuMemHostRegister_v2")
 DRIVER(memHostUnregister, cuMemHostUnregister, "cuMemHostUnregister", 4000, 0, "cuMemHostUnregister")
 
+DRIVER(array3DCreate, cuArray3DCreate, "cuArray3DCreate", 3020, 0, "cuArray3DCreate_v2")
+DRIVER(arrayDestroy, cuArrayDestroy, "cuArrayDestroy", 2000, 0, "cuArrayDestroy")
+DRIVER(mipmapCreate, cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0, "cuMipmappedArrayCreate")
+DRIVER(mipmapGetLevel, cuMipmappedArrayGetLevel, "cuMipmappedArrayGetLevel", 5000, 0, "cuMipmappedArrayGetLevel")
+DRIVER(mipmapDestroy, cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0, "cuMipmappedArrayDestroy")
+
 DRIVER(memcpy, cuMemcpy, "cuMemcpy", 4000, 0, "cuMemcpy")
 DRIVER(memcpy_ptds, cuMemcpy, "cuMemcpy", 7000, 2, "cuMemcpy_ptds")
 DRIVER(memcpyAsync, cuMemcpyAsync, "cuMemcpyAsync", 4000, 0, "cuMemcpyAsync")

@@ -30,6 +30,7 @@ static const struct {
     ERROR(cudaErrorInitializationError, "initialization error"),
     ERROR(cudaErrorCudartUnloading, "driver shutting down"),
     ERROR(cudaErrorInvalidPitchValue, "invalid pitch argument"),
+    ERROR(cudaErrorInvalidChannelDescriptor, "invalid channel descriptor"),
     ERROR(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"),
     ERROR(cudaErrorStubLibrary, "driver is a stub library"),
     ERROR(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"),

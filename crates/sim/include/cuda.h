@@ -378,4 +378,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gr
 }
 #endif
 
+#include "cuda/array.h"
+
 #endif

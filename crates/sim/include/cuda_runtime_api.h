@@ -28,6 +28,13 @@
 #define cudaEventRecord cudaEventRecord_ptsz
 #endif
 
+/* Default arguments, where the language has them. */
+#ifdef __cplusplus
+#define OOMHOOK_SIM_DEFAULT(value) = value
+#else
+#define OOMHOOK_SIM_DEFAULT(value)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,6 +46,7 @@ typedef enum cudaError {
     cudaErrorInitializationError = 3,
     cudaErrorCudartUnloading = 4,
     cudaErrorInvalidPitchValue = 12,
+    cudaErrorInvalidChannelDescriptor = 20,
     cudaErrorInvalidMemcpyDirection = 21,
     cudaErrorStubLibrary = 34,
     cudaErrorInsufficientDriver = 35,
@@ -69,6 +77,12 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault = 4
 };
 
+enum cudaChannelFormatKind {
+    cudaChannelFormatKindSigned = 0,
+    cudaChannelFormatKindUnsigned = 1,
+    cudaChannelFormatKindFloat = 2,
+    cudaChannelFormatKindNone = 3
+};
 enum cudaMemLocationType {
     cudaMemLocationTypeInvalid = 0,
     cudaMemLocationTypeDevice = 1,
@@ -108,6 +122,12 @@ enum cudaDriverEntryPointQueryResult {
 #define cudaHostRegisterDefault 0x00
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
+#define cudaArrayDefault 0x00
+#define cudaArrayLayered 0x01
+#define cudaArraySurfaceLoadStore 0x02
+#define cudaArrayCubemap 0x04
+#define cudaArraySparse 0x40
+#define cudaArrayDeferredMapping 0x80
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
 #define cudaEventDefault 0x00
@@ -122,11 +142,18 @@ typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct cudaArray *cudaArray_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef const struct cudaMipmappedArray *cudaMipmappedArray_const_t;
 
 struct cudaExtent {
     size_t width;
     size_t height;
     size_t depth;
+};
+struct cudaChannelFormatDesc {
+    int x, y, z, w;
+    enum cudaChannelFormatKind f;
 };
 struct cudaPitchedPtr {
     void *ptr;
@@ -183,6 +210,23 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t count, cudaStream_t stre
 cudaError_t cudaMemcpy(void *to, const void *from, size_t count, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
                             cudaStream_t stream);
+
+/* Arrays */
+struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                   enum cudaChannelFormatKind f);
+cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
+                            size_t width, size_t height OOMHOOK_SIM_DEFAULT(0),
+                            unsigned int flags OOMHOOK_SIM_DEFAULT(0));
+cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
+                              struct cudaExtent extent, unsigned int flags OOMHOOK_SIM_DEFAULT(0));
+cudaError_t cudaFreeArray(cudaArray_t array);
+cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmap,
+                                     const struct cudaChannelFormatDesc *desc,
+                                     struct cudaExtent extent, unsigned int levels,
+                                     unsigned int flags OOMHOOK_SIM_DEFAULT(0));
+cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *array, cudaMipmappedArray_const_t mipmap,
+                                       unsigned int level);
+cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t mipmap);
 
 /* Stream-ordered memory */
 cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream);

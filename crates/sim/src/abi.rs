@@ -1,5 +1,7 @@
 //! Types, structs and numbers of the driver's C interface.
 
+pub mod array;
+
 use std::ffi::c_int;
 
 /// `CUdevice`: the ordinal.

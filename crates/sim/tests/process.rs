@@ -157,9 +157,12 @@ fn double_works(name: &str, flags: &[&str], shared: bool, environment: &[(&str, 
     let place = workplace();
     let source = place.join(format!("{name}.c"));
     std::fs::write(&source, LEAK).unwrap();
-    let sources: Vec<String> = ["device", "driver", "error", "memory", "pool", "stream"]
-        .map(|file| format!("cudart/{file}.c"))
-        .into();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/cudart");
+    let sources: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .filter(|path| path.ends_with(".c"))
+        .collect();
     let mut parts: Vec<&str> = flags.to_vec();
     parts.extend(sources.iter().map(String::as_str));
     let program = place.join(name);

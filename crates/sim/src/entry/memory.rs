@@ -1,6 +1,6 @@
 //! Linear, pitched and managed memory, and what is known of an address.
 
-use super::entries;
+use super::{entries, fit};
 use crate::abi::DevicePtr;
 use crate::codes::{Answer, Code, number, require};
 use crate::gate::Call;
@@ -54,10 +54,6 @@ where
     base.store(fit(answer.map(|(base, _)| base)));
     size.store(fit(answer.map(|(_, size)| size)));
     number(&answer)
-}
-
-fn fit<A, B: TryFrom<A>>(answer: Answer<A>) -> Answer<B> {
-    B::try_from(answer?).map_err(|_| Code::INVALID_VALUE)
 }
 
 /// Writes one attribute of an address; without a place, what a pointer of no allocation has.

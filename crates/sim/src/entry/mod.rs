@@ -1,5 +1,6 @@
 //! The exported functions. One row makes the symbol and its line in the resolver's table.
 
+mod array;
 mod context;
 mod copy;
 mod device;
@@ -10,6 +11,8 @@ mod pool;
 mod resolver;
 mod stream;
 mod vmm;
+
+use crate::codes::{Answer, Code};
 
 /// An exported function, as the resolver knows it.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +32,7 @@ pub struct Row {
 /// All rows.
 pub fn rows() -> impl Iterator<Item = Row> {
     let files = [
+        array::ROWS,
         context::ROWS,
         copy::ROWS,
         device::ROWS,
@@ -85,6 +89,11 @@ macro_rules! entries {
     };
 }
 use entries;
+
+/// A result in the width that a function gives it.
+fn fit<A, B: TryFrom<A>>(answer: Answer<A>) -> Answer<B> {
+    B::try_from(answer?).map_err(|_| Code::INVALID_VALUE)
+}
 
 #[cfg(test)]
 mod tests {

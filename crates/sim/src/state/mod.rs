@@ -1,6 +1,7 @@
 //! The driver as plain data: what exists, and what each call does to it. Nothing here knows of C.
 
 mod address;
+mod array;
 mod capture;
 mod context;
 mod device;
@@ -9,6 +10,7 @@ mod memory;
 mod module;
 mod pointers;
 mod pool;
+mod shape;
 mod stream;
 mod vmm;
 
@@ -48,6 +50,7 @@ pub struct Driver {
     threads: BTreeMap<Thread, ThreadState>,
     contexts: BTreeMap<Handle, context::Context>,
     blocks: BTreeMap<DevicePtr, memory::Block>,
+    arrays: BTreeMap<Handle, array::Array>,
     host: BTreeMap<usize, host::Pinned>,
     pools: BTreeMap<Handle, pool::Pool>,
     streams: BTreeMap<Handle, stream::StreamState>,
@@ -74,6 +77,7 @@ impl Driver {
             threads: BTreeMap::new(),
             contexts: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             host: BTreeMap::new(),
             pools: BTreeMap::new(),
             streams: BTreeMap::new(),

@@ -129,13 +129,7 @@ impl Driver {
         require(end <= base + reserved)?;
         let before = self.mappings.range(..end).next_back();
         require(before.is_none_or(|(&at, mapping)| at + mapping.size <= start))?;
-        let physical = self.referenced(handle)?;
-        require(
-            offset
-                .checked_add(size)
-                .is_some_and(|end| end <= physical.size),
-        )?;
-        physical.mappings += 1;
+        self.map_physical(handle, offset, size)?;
         let access = Vec::new();
         self.mappings.insert(
             start,
@@ -146,6 +140,23 @@ impl Driver {
             },
         );
         Ok(())
+    }
+
+    /// One more mapping of a part of a handle.
+    pub(super) fn map_physical(&mut self, handle: u64, offset: u64, size: u64) -> Answer<()> {
+        let physical = self.referenced(handle)?;
+        let end = offset.checked_add(size).ok_or(Code::INVALID_VALUE)?;
+        require(end <= physical.size)?;
+        physical.mappings += 1;
+        Ok(())
+    }
+
+    /// One mapping of a handle less.
+    pub(super) fn unmap_physical(&mut self, handle: u64) {
+        if let Some(physical) = self.physical.get_mut(&handle) {
+            physical.mappings -= 1;
+        }
+        self.drop_physical_if_unused(handle);
     }
 
     /// The starts of the mappings that tile a range exactly.
@@ -166,10 +177,7 @@ impl Driver {
     pub fn unmap(&mut self, start: DevicePtr, size: u64) -> Answer<()> {
         for tile in self.tiles(start, size)? {
             if let Some(mapping) = self.mappings.remove(&tile) {
-                if let Some(physical) = self.physical.get_mut(&mapping.handle) {
-                    physical.mappings -= 1;
-                }
-                self.drop_physical_if_unused(mapping.handle);
+                self.unmap_physical(mapping.handle);
             }
         }
         Ok(())
