@@ -27,6 +27,20 @@ pub enum Kind {
     /// a = context.
     ContextDestroy,
     Reset,
+    /// a = handle, b = bytes; the space field holds the kind of object.
+    Created,
+    /// a = handle; the space field holds the kind of object.
+    Destroyed,
+    /// a = address, b = bytes, c = captured.
+    GraphAlloc,
+    /// a = address, c = captured.
+    GraphFree,
+    /// a = used, b = used high, c = reserved, d = reserved high.
+    GraphMemory,
+    /// a = ok.
+    CaptureEnd,
+    /// a = limit, b = value.
+    Limit,
     /// Name of the thread in a and b, tid in c.
     Thread,
     /// Name of the thread in a and b.

@@ -82,12 +82,10 @@ impl Ledger {
     }
 
     pub(crate) fn find_host_handle(&self, handle: u64) -> Option<Slot> {
-        self.blocks
-            .find(Class::Pointer, handle)
-            .filter(|slot| {
-                let space = self.blocks.get(*slot).map(|block| block.space);
-                matches!(space, Some(Space::Pinned | Space::Imported))
-            })
+        self.blocks.find(Class::Pointer, handle).filter(|slot| {
+            let space = self.blocks.get(*slot).map(|block| block.space);
+            matches!(space, Some(Space::Pinned | Space::Imported))
+        })
     }
 
     fn free_known(&mut self, event: &Event, family: Space, slot: Slot) -> Effect {

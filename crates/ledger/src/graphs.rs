@@ -47,6 +47,16 @@ impl Graphs {
         self.memory.get(&device)
     }
 
+    /// Most bytes that any one device reserved.
+    #[must_use]
+    pub fn reserved_high(&self) -> u64 {
+        self.memory
+            .values()
+            .map(|memory| memory.reserved_high)
+            .max()
+            .unwrap_or(0)
+    }
+
     /// Reserved bytes over all devices.
     #[must_use]
     pub fn reserved(&self) -> u64 {

@@ -1,11 +1,12 @@
 //! A ledger to the JSON.
 
 use crate::leaks;
+use crate::objects;
 use crate::resolve::{Depth, Resolver};
 use crate::schema::{
-    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Graphs, Host,
-    Modules, Oom, Peak, Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse,
-    Thread, Tool, Totals, Va,
+    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Oom, Peak,
+    Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals,
+    Va,
 };
 use crate::sentences;
 use crate::sites;
@@ -93,8 +94,10 @@ impl Report {
             anomalies: anomalies(ledger, resolver),
             pools: pools(ledger),
             contexts: contexts(ledger),
-            cuda_modules: Modules::default(),
-            graphs: Graphs::default(),
+            cuda_modules: objects::modules(ledger),
+            graphs: objects::graphs(ledger),
+            objects: objects::all(ledger, resolver),
+            limits: objects::limits(ledger),
             phases: Vec::new(),
             threads: threads(ledger),
             notes: Vec::new(),

@@ -10,6 +10,7 @@
 //! | [`assemble`] | a ledger to the JSON |
 //! | [`sites`] | blocks summed by site |
 //! | [`leaks`] | what is left at the end, and of which kind |
+//! | [`objects`] | what holds memory that no allocation call shows |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
 //! | [`text`] | the report for people |
@@ -27,6 +28,7 @@ pub mod baseline;
 pub mod gate;
 pub mod leaks;
 pub mod merge;
+pub mod objects;
 pub mod resolve;
 pub mod schema;
 pub mod sentences;

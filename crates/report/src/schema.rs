@@ -43,6 +43,10 @@ pub struct Report {
     pub cuda_modules: Modules,
     /// CUDA graphs.
     pub graphs: Graphs,
+    /// Objects that hold memory which no allocation call shows, by kind.
+    pub objects: Vec<Objects>,
+    /// Limits that were set.
+    pub limits: Vec<Limit>,
     /// Phases of the program.
     pub phases: Vec<Phase>,
     /// Threads that made a call.
@@ -572,8 +576,55 @@ pub struct Graphs {
     pub alloc_nodes: u64,
     /// Bytes reserved for them.
     pub reserved_bytes: u64,
+    /// Most bytes that a device reserved.
+    pub reserved_peak_bytes: u64,
     /// Captures that failed.
     pub failed_captures: u64,
+}
+
+/// Objects of one kind that hold memory which no allocation call shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Objects {
+    /// `module`, `library`, `graph_exec`, `graph`, `stream`, `event`, `texture`, `surface`, `green_context`, `pool`.
+    pub kind: oomhook_trace::record::Object,
+    /// Made and not destroyed.
+    pub live: u64,
+    /// Ever made.
+    pub created: u64,
+    /// Ever destroyed.
+    pub destroyed: u64,
+    /// Who made the living ones, most first.
+    pub sites: Vec<ObjectSite>,
+}
+
+/// Living objects of one kind from one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectSite {
+    /// The place.
+    pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+    /// The call that made them.
+    pub call: Rc<str>,
+    /// On which device.
+    pub device: Option<u32>,
+    /// How many live.
+    pub live: u64,
+    /// How many were made.
+    pub created: u64,
+}
+
+/// A limit that was set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Limit {
+    /// On which device.
+    pub device: Option<u32>,
+    /// `stack_size`, `printf_fifo_size`, `malloc_heap_size`, or the driver's number.
+    pub limit: String,
+    /// The value asked for.
+    pub value: u64,
 }
 
 /// A phase of the program.

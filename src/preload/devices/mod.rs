@@ -7,8 +7,8 @@ use super::doors;
 use super::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use super::raw::{NO_DEVICE, Parcel};
 use super::record::Call;
-use oomhook_trace::Record;
 use oomhook_trace::record::Device;
+use oomhook_trace::{Record, Space};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -137,13 +137,24 @@ pub fn memory_info(device: u8) -> Option<(u64, u64)> {
     (code == Some(SUCCESS)).then_some((free as u64, total as u64))
 }
 
-/// The device that stream-ordered memory came from.
+/// Where stream-ordered memory came from.
 #[inline]
-pub fn of_pool(pool: *mut c_void, address: u64) -> u8 {
+pub fn of_pool(pool: *mut c_void, address: u64) -> (Space, u8) {
     if pool.is_null() {
-        return current_device_cached();
+        return (Space::Async, current_device_cached());
     }
-    pools::device(pool as u64).unwrap_or_else(|| device_of_pointer(address))
+    pools::place(pool as u64).unwrap_or_else(|| (Space::Async, device_of_pointer(address)))
+}
+
+/// Bytes of the allocation that holds an address, as the driver knows it; 0 if it does not say.
+pub fn range_size(address: u64) -> u64 {
+    let (mut base, mut size) = (0u64, 0usize);
+    let code = driver!(c"cuMemGetAddressRange_v2" (*mut u64, *mut usize, u64) (&mut base, &mut size, address));
+    if code == Some(SUCCESS) {
+        size as u64
+    } else {
+        0
+    }
 }
 
 fn current_device_cached() -> u8 {

@@ -1,21 +1,34 @@
 //! Memory pools of the process, and the figures that the driver keeps of them.
 
 use super::super::captures;
-use super::super::hooks::abi::{Code, DeviceOrdinal, Pool, SUCCESS};
+use super::super::hooks::abi::{Code, DeviceOrdinal, LOCATION_DEVICE, Location, Pool, SUCCESS};
 use super::super::raw::{NO_DEVICE, Parcel};
 use super::super::record::Call;
 use super::super::state::Recorder;
 use super::driver_function;
-use oomhook_trace::{Event, Record, What};
+use oomhook_trace::{Event, Record, Space, What};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Pools made by the program: pool << 8 | device. More than these are only not listed at the end.
+/// Pools of the program: pool << 16 | space << 8 | device. More than these are only not listed at the end.
 static POOLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
-/// Notes a new pool.
-pub fn remember(pool: u64, device: u8) {
-    let entry = pool << 8 | u64::from(device);
+/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
+const MANAGED: i32 = 2;
+
+/// Notes a pool: what is allocated from it is stream-ordered memory on a device, pinned memory on the host, or managed.
+pub fn remember(pool: u64, kind: i32, location: Location) {
+    let device = match location.kind {
+        LOCATION_DEVICE => u8::try_from(location.id).unwrap_or(NO_DEVICE),
+        _ => NO_DEVICE,
+    };
+    let space = match (kind, device) {
+        (MANAGED, _) => Space::Managed,
+        (_, NO_DEVICE) => Space::Pinned,
+        _ => Space::Async,
+    };
+    forget(pool);
+    let entry = pool << 16 | (space as u64) << 8 | u64::from(device);
     let _ = POOLS.iter().find(|slot| {
         slot.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -26,19 +39,19 @@ pub fn remember(pool: u64, device: u8) {
 pub fn forget(pool: u64) {
     for slot in &POOLS {
         let known = slot.load(Ordering::Acquire);
-        if known != 0 && known >> 8 == pool {
+        if known != 0 && known >> 16 == pool {
             let _ = slot.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
 
-/// The device of a pool that the program made; `NO_DEVICE` for a pool on the host.
-pub fn device(pool: u64) -> Option<u8> {
+/// The space and device of a pool of the program.
+pub fn place(pool: u64) -> Option<(Space, u8)> {
     let entry = POOLS
         .iter()
         .map(|slot| slot.load(Ordering::Acquire))
-        .find(|known| known >> 8 == pool);
-    entry.map(|known| known as u8)
+        .find(|known| *known != 0 && known >> 16 == pool)?;
+    Some((Space::from_wire(entry >> 8 & 0xff)?, entry as u8))
 }
 
 fn attribute(pool: u64, which: c_int) -> Option<u64> {
@@ -79,7 +92,7 @@ fn event(time_ns: u64, thread: u32, device: u8, what: What) -> Record {
 /// Sends the figures of one pool.
 pub fn send_state(call: &Call, pool: u64) {
     if let Some(what) = figures(pool) {
-        let device = device(pool).unwrap_or(NO_DEVICE);
+        let device = place(pool).map_or(NO_DEVICE, |(_, device)| device);
         call.parcel(Parcel::Record(event(
             call.now(),
             call.thread_number(),
@@ -101,7 +114,7 @@ pub fn all_states(recorder: &Recorder, thread: u32) -> Vec<Record> {
         .iter()
         .map(|slot| slot.load(Ordering::Acquire))
         .filter(|entry| *entry != 0)
-        .map(|entry| (entry >> 8, entry as u8));
+        .map(|entry| (entry >> 16, entry as u8));
     defaults
         .chain(made)
         .filter_map(|(pool, device)| Some((figures(pool)?, device)))

@@ -23,6 +23,18 @@ pub type Context = *mut c_void;
 pub type Stream = *mut c_void;
 /// `CUmemoryPool`, `cudaMemPool_t`.
 pub type Pool = *mut c_void;
+/// `CUarray`, `CUmipmappedArray` and the runtime's own.
+pub type Array = *mut c_void;
+/// `CUgraph`, `CUgraphExec` and the runtime's own.
+pub type Graph = *mut c_void;
+/// `CUmodule`, `CUlibrary`.
+pub type Module = *mut c_void;
+/// `CUfunction`.
+pub type Function = *mut c_void;
+/// `CUevent`, `cudaEvent_t`.
+pub type Event = *mut c_void;
+/// `CUexternalMemory`, `cudaExternalMemory_t`.
+pub type External = *mut c_void;
 /// `CUmemGenericAllocationHandle`.
 pub type VmmHandle = u64;
 
@@ -65,6 +77,20 @@ pub struct PoolProperties {
     pub location: Location,
     /// Unused here.
     pub rest: [u8; 72],
+}
+
+/// `CUipcMemHandle`, `cudaIpcMemHandle_t`: passed by value, so in memory on x86_64 and by a hidden reference on aarch64.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle([u8; 64]);
+
+/// `dim3`, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Dim3 {
+    x: u32,
+    y: u32,
+    z: u32,
 }
 
 /// `cudaExtent`, passed by value.

@@ -6,15 +6,28 @@
 use super::abi::*;
 use super::macros::{driver_table, runtime_table};
 use crate::preload::record::Pass;
+use crate::preload::record::array::{
+    CreateArray, Descriptor, Descriptor3D, Descriptor3D32, Descriptor32,
+};
 use crate::preload::record::capture::{BeginCapture, EndCapture};
 use crate::preload::record::context::{
     CreateContext, DestroyContext, ReleasePrimary, ResetPrimary, RetainPrimary,
 };
+use crate::preload::record::graph::{
+    AddAllocNode, AddFreeNode, AddNode, AllocParameters, ChangesMemory, DestroyExec, NodeParameters,
+};
+use crate::preload::record::import::{
+    ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
+};
 use crate::preload::record::memory::{Allocate, AllocatePitch, AllocatePitch3D, Free, Host, Out};
-use crate::preload::record::pool::{CreatePool, DestroyPool};
+use crate::preload::record::object::{Create, Destroy, OnlyOutOfMemory, SetLimit};
+use crate::preload::record::pool::{CreatePool, DestroyPool, GetPool};
 use crate::preload::record::resolve::Resolve;
-use crate::preload::record::virtual_memory::{CreateHandle, MapHandle, RetainHandle, Unmap};
+use crate::preload::record::virtual_memory::{
+    CreateHandle, CreateMulticast, MapHandle, MulticastProperties, RetainHandle, Unmap,
+};
 use oomhook_trace::Space;
+use oomhook_trace::record::Object;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 driver_table! {
@@ -53,6 +66,12 @@ driver_table! {
     fn cuMemPoolDestroy(pool: Pool) as "cuMemPoolDestroy" => DestroyPool::new(pool);
     fn cuMemPoolTrimTo(pool: Pool, keep: usize) as "cuMemPoolTrimTo" => Pass;
 
+    fn cuMemPoolSetAccess(pool: Pool, access: *const c_void, count: usize) as "cuMemPoolSetAccess" => OnlyOutOfMemory;
+    fn cuMemPoolImportFromShareableHandle(pool: *mut Pool, handle: *mut c_void, kind: c_int, flags: c_ulonglong) as "cuMemPoolImportFromShareableHandle" => Create::new(Object::Pool, pool);
+    fn cuMemPoolImportPointer(pointer: *mut DevicePointer, pool: Pool, data: *mut c_void) as "cuMemPoolImportPointer" => ImportPointer::new(pointer);
+    fn cuMemGetDefaultMemPool(pool: *mut Pool, location: *mut Location, kind: c_int) as "cuMemGetDefaultMemPool" => GetPool::new(pool, location, kind);
+    fn cuMemGetMemPool(pool: *mut Pool, location: *mut Location, kind: c_int) as "cuMemGetMemPool" => GetPool::new(pool, location, kind);
+
     // Virtual memory management: addresses, physical handles, mappings.
     fn cuMemAddressReserve(pointer: *mut DevicePointer, bytes: usize, alignment: usize, wanted: DevicePointer, flags: c_ulonglong) as "cuMemAddressReserve" => Allocate::new(Space::ReservedVa, Out::Address(pointer), bytes as u64);
     fn cuMemAddressFree(pointer: DevicePointer, bytes: usize) as "cuMemAddressFree" => Free::new(Space::ReservedVa, pointer);
@@ -61,6 +80,84 @@ driver_table! {
     fn cuMemRetainAllocationHandle(handle: *mut VmmHandle, address: *mut c_void) as "cuMemRetainAllocationHandle" => RetainHandle::new(handle);
     fn cuMemMap(pointer: DevicePointer, bytes: usize, offset: usize, handle: VmmHandle, flags: c_ulonglong) as "cuMemMap" => MapHandle::new(pointer, bytes, offset, handle);
     fn cuMemUnmap(pointer: DevicePointer, bytes: usize) as "cuMemUnmap" => Unmap::new(pointer, bytes);
+    fn cuMemSetAccess(pointer: DevicePointer, bytes: usize, access: *const c_void, count: usize) as "cuMemSetAccess" => OnlyOutOfMemory;
+    fn cuMemImportFromShareableHandle(handle: *mut VmmHandle, from: *mut c_void, kind: c_int) as "cuMemImportFromShareableHandle" => ImportHandle::new(handle);
+    // A multicast object is a handle without memory of its own, released like the others. What is bound to it lives by its
+    // own references and mappings, so binding is not recorded.
+    fn cuMulticastCreate(handle: *mut VmmHandle, properties: *const MulticastProperties) as "cuMulticastCreate" => CreateMulticast::new(handle, properties);
+
+    // Arrays.
+    fn cuArrayCreate(array: *mut Array, descriptor: *const Descriptor32) as "cuArrayCreate" => CreateArray::from32(array, descriptor);
+    fn cuArrayCreate_v2(array: *mut Array, descriptor: *const Descriptor) as "cuArrayCreate" => CreateArray::new(array, descriptor);
+    fn cuArray3DCreate(array: *mut Array, descriptor: *const Descriptor3D32) as "cuArray3DCreate" => CreateArray::from3d32(array, descriptor);
+    fn cuArray3DCreate_v2(array: *mut Array, descriptor: *const Descriptor3D) as "cuArray3DCreate" => CreateArray::from3d(array, descriptor, 1);
+    fn cuArrayDestroy(array: Array) as "cuArrayDestroy" => Free::new(Space::Array, array as u64);
+    fn cuMipmappedArrayCreate(array: *mut Array, descriptor: *const Descriptor3D, levels: c_uint) as "cuMipmappedArrayCreate" => CreateArray::from3d(array, descriptor, levels);
+    fn cuMipmappedArrayDestroy(array: Array) as "cuMipmappedArrayDestroy" => Free::new(Space::Array, array as u64);
+
+    // Memory that is owned elsewhere.
+    fn cuIpcOpenMemHandle(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer);
+    fn cuIpcOpenMemHandle_v2(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer);
+    fn cuIpcCloseMemHandle(pointer: DevicePointer) as "cuIpcCloseMemHandle" => Free::new(Space::Imported, pointer);
+    fn cuImportExternalMemory(memory: *mut External, descriptor: *const ExternalMemory) as "cuImportExternalMemory" => ImportExternal::memory(memory, descriptor);
+    fn cuExternalMemoryGetMappedBuffer(pointer: *mut DevicePointer, memory: External, descriptor: *const ExternalBuffer) as "cuExternalMemoryGetMappedBuffer" => ImportExternal::buffer(pointer, descriptor);
+    fn cuExternalMemoryGetMappedMipmappedArray(array: *mut Array, memory: External, descriptor: *const c_void) as "cuExternalMemoryGetMappedMipmappedArray" => ImportExternal::array(array);
+    fn cuDestroyExternalMemory(memory: External) as "cuDestroyExternalMemory" => Free::new(Space::Imported, memory as u64);
+
+    // Graphs.
+    fn cuGraphCreate(graph: *mut Graph, flags: c_uint) as "cuGraphCreate" => Create::new(Object::Graph, graph);
+    fn cuGraphClone(graph: *mut Graph, original: Graph) as "cuGraphClone" => Create::new(Object::Graph, graph);
+    fn cuGraphDestroy(graph: Graph) as "cuGraphDestroy" => Destroy::new(Object::Graph, graph as u64);
+    fn cuGraphAddMemAllocNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count: usize, parameters: *mut AllocParameters) as "cuGraphAddMemAllocNode" => AddAllocNode::new(parameters);
+    fn cuGraphAddMemFreeNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count: usize, pointer: DevicePointer) as "cuGraphAddMemFreeNode" => AddFreeNode::new(pointer);
+    fn cuGraphAddNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count: usize, parameters: *mut NodeParameters) as "cuGraphAddNode" => AddNode::new(parameters);
+    fn cuGraphAddNode_v2(node: *mut c_void, graph: Graph, dependencies: *const c_void, edges: *const c_void, count: usize, parameters: *mut NodeParameters) as "cuGraphAddNode" => AddNode::new(parameters);
+    fn cuGraphInstantiate(exec: *mut Graph, graph: Graph, node: *mut c_void, log: *mut c_char, size: usize) as "cuGraphInstantiate" => Create::new(Object::GraphExec, exec);
+    fn cuGraphInstantiate_v2(exec: *mut Graph, graph: Graph, node: *mut c_void, log: *mut c_char, size: usize) as "cuGraphInstantiate" => Create::new(Object::GraphExec, exec);
+    fn cuGraphInstantiateWithFlags(exec: *mut Graph, graph: Graph, flags: c_ulonglong) as "cuGraphInstantiateWithFlags" => Create::new(Object::GraphExec, exec);
+    fn cuGraphInstantiateWithParams(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cuGraphInstantiateWithParams" => Create::new(Object::GraphExec, exec);
+    fn cuGraphInstantiateWithParams_ptsz(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cuGraphInstantiateWithParams" => Create::new(Object::GraphExec, exec);
+    fn cuGraphExecDestroy(exec: Graph) as "cuGraphExecDestroy" => DestroyExec::new(exec);
+    fn cuGraphUpload(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::here();
+    fn cuGraphUpload_ptsz(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::here();
+    fn cuGraphLaunch(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::here();
+    fn cuGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::here();
+    fn cuDeviceGraphMemTrim(device: DeviceOrdinal) as "cuDeviceGraphMemTrim" => ChangesMemory::on(device);
+
+    // Code.
+    fn cuModuleLoad(module: *mut Module, name: *const c_char) as "cuModuleLoad" => Create::new(Object::Module, module);
+    fn cuModuleLoadData(module: *mut Module, image: *const c_void) as "cuModuleLoadData" => Create::new(Object::Module, module);
+    fn cuModuleLoadDataEx(module: *mut Module, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut *mut c_void) as "cuModuleLoadDataEx" => Create::new(Object::Module, module);
+    fn cuModuleLoadFatBinary(module: *mut Module, image: *const c_void) as "cuModuleLoadFatBinary" => Create::new(Object::Module, module);
+    fn cuModuleUnload(module: Module) as "cuModuleUnload" => Destroy::new(Object::Module, module as u64);
+    fn cuLibraryLoadData(library: *mut Module, code: *const c_void, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadData" => Create::new(Object::Library, library);
+    fn cuLibraryLoadFromFile(library: *mut Module, name: *const c_char, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadFromFile" => Create::new(Object::Library, library);
+    fn cuLibraryUnload(library: Module) as "cuLibraryUnload" => Destroy::new(Object::Library, library as u64);
+
+    // What else holds memory unseen: counted, with the place that made it.
+    fn cuCtxSetLimit(limit: c_int, value: usize) as "cuCtxSetLimit" => SetLimit::new(limit, value);
+    fn cuStreamCreate(stream: *mut Stream, flags: c_uint) as "cuStreamCreate" => Create::new(Object::Stream, stream);
+    fn cuStreamCreateWithPriority(stream: *mut Stream, flags: c_uint, priority: c_int) as "cuStreamCreateWithPriority" => Create::new(Object::Stream, stream);
+    fn cuGreenCtxStreamCreate(stream: *mut Stream, context: Context, flags: c_uint, priority: c_int) as "cuGreenCtxStreamCreate" => Create::new(Object::Stream, stream);
+    fn cuStreamDestroy(stream: Stream) as "cuStreamDestroy" => Destroy::new(Object::Stream, stream as u64);
+    fn cuStreamDestroy_v2(stream: Stream) as "cuStreamDestroy" => Destroy::new(Object::Stream, stream as u64);
+    fn cuEventCreate(event: *mut Event, flags: c_uint) as "cuEventCreate" => Create::new(Object::Event, event);
+    fn cuEventDestroy(event: Event) as "cuEventDestroy" => Destroy::new(Object::Event, event as u64);
+    fn cuEventDestroy_v2(event: Event) as "cuEventDestroy" => Destroy::new(Object::Event, event as u64);
+    fn cuTexObjectCreate(texture: *mut u64, resource: *const c_void, description: *const c_void, view: *const c_void) as "cuTexObjectCreate" => Create::new(Object::Texture, texture);
+    fn cuTexObjectDestroy(texture: u64) as "cuTexObjectDestroy" => Destroy::new(Object::Texture, texture);
+    fn cuSurfObjectCreate(surface: *mut u64, resource: *const c_void) as "cuSurfObjectCreate" => Create::new(Object::Surface, surface);
+    fn cuSurfObjectDestroy(surface: u64) as "cuSurfObjectDestroy" => Destroy::new(Object::Surface, surface);
+    fn cuGreenCtxCreate(context: *mut Context, resources: *mut c_void, device: DeviceOrdinal, flags: c_uint) as "cuGreenCtxCreate" => Create::new(Object::GreenContext, context);
+    fn cuGreenCtxDestroy(context: Context) as "cuGreenCtxDestroy" => Destroy::new(Object::GreenContext, context as u64);
+
+    // Launches may need memory (local memory, code, printf): looked at only when they say that there is none.
+    fn cuLaunchKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => OnlyOutOfMemory;
+    fn cuLaunchKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => OnlyOutOfMemory;
+    fn cuLaunchKernelEx(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => OnlyOutOfMemory;
+    fn cuLaunchKernelEx_ptsz(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => OnlyOutOfMemory;
+    fn cuLaunchCooperativeKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => OnlyOutOfMemory;
+    fn cuLaunchCooperativeKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => OnlyOutOfMemory;
 
     // Contexts: they own linear, managed and pinned memory.
     fn cuCtxCreate(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
@@ -68,6 +165,7 @@ driver_table! {
     fn cuCtxCreate_v3(context: *mut Context, affinity: *mut c_void, count: c_int, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
     fn cuCtxCreate_v4(context: *mut Context, parameters: *mut c_void, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
     fn cuCtxDestroy(context: Context) as "cuCtxDestroy" => DestroyContext::new(context);
+    fn cuCtxDetach(context: Context) as "cuCtxDetach" => DestroyContext::new(context);
     fn cuCtxDestroy_v2(context: Context) as "cuCtxDestroy" => DestroyContext::new(context);
     fn cuDevicePrimaryCtxRetain(context: *mut Context, device: DeviceOrdinal) as "cuDevicePrimaryCtxRetain" => RetainPrimary::new(context, device);
     fn cuDevicePrimaryCtxRelease(device: DeviceOrdinal) as "cuDevicePrimaryCtxRelease" => ReleasePrimary::new(device);
@@ -82,8 +180,8 @@ driver_table! {
     fn cuStreamBeginCapture_v2_ptsz(stream: Stream, mode: c_int) as "cuStreamBeginCapture" => BeginCapture;
     fn cuStreamBeginCaptureToGraph(stream: Stream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_int) as "cuStreamBeginCaptureToGraph" => BeginCapture;
     fn cuStreamBeginCaptureToGraph_ptsz(stream: Stream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_int) as "cuStreamBeginCaptureToGraph" => BeginCapture;
-    fn cuStreamEndCapture(stream: Stream, graph: *mut *mut c_void) as "cuStreamEndCapture" => EndCapture;
-    fn cuStreamEndCapture_ptsz(stream: Stream, graph: *mut *mut c_void) as "cuStreamEndCapture" => EndCapture;
+    fn cuStreamEndCapture(stream: Stream, graph: *mut Graph) as "cuStreamEndCapture" => EndCapture::new(graph);
+    fn cuStreamEndCapture_ptsz(stream: Stream, graph: *mut Graph) as "cuStreamEndCapture" => EndCapture::new(graph);
 }
 
 runtime_table! {
@@ -108,6 +206,59 @@ runtime_table! {
     fn cudaMemPoolCreate(pool: *mut Pool, properties: *const c_void) as "cudaMemPoolCreate" => Pass;
     fn cudaMemPoolDestroy(pool: Pool) as "cudaMemPoolDestroy" => Pass;
     fn cudaMemPoolTrimTo(pool: Pool, keep: usize) as "cudaMemPoolTrimTo" => Pass;
+
+    // Named only: the driver hooks below record.
+    fn cudaMemPoolImportFromShareableHandle(pool: *mut Pool, handle: *mut c_void, kind: c_int, flags: c_uint) as "cudaMemPoolImportFromShareableHandle" => Pass;
+    fn cudaMemPoolImportPointer(pointer: *mut *mut c_void, pool: Pool, data: *mut c_void) as "cudaMemPoolImportPointer" => Pass;
+    fn cudaMallocArray(array: *mut Array, description: *const c_void, width: usize, height: usize, flags: c_uint) as "cudaMallocArray" => Pass;
+    fn cudaMalloc3DArray(array: *mut Array, description: *const c_void, extent: Extent, flags: c_uint) as "cudaMalloc3DArray" => Pass;
+    fn cudaMallocMipmappedArray(array: *mut Array, description: *const c_void, extent: Extent, levels: c_uint, flags: c_uint) as "cudaMallocMipmappedArray" => Pass;
+    fn cudaFreeArray(array: Array) as "cudaFreeArray" => Pass;
+    fn cudaFreeMipmappedArray(array: Array) as "cudaFreeMipmappedArray" => Pass;
+    fn cudaIpcOpenMemHandle(pointer: *mut *mut c_void, handle: IpcHandle, flags: c_uint) as "cudaIpcOpenMemHandle" => Pass;
+    fn cudaIpcCloseMemHandle(pointer: *mut c_void) as "cudaIpcCloseMemHandle" => Pass;
+    fn cudaImportExternalMemory(memory: *mut External, descriptor: *const c_void) as "cudaImportExternalMemory" => Pass;
+    fn cudaExternalMemoryGetMappedBuffer(pointer: *mut *mut c_void, memory: External, descriptor: *const c_void) as "cudaExternalMemoryGetMappedBuffer" => Pass;
+    fn cudaExternalMemoryGetMappedMipmappedArray(array: *mut Array, memory: External, descriptor: *const c_void) as "cudaExternalMemoryGetMappedMipmappedArray" => Pass;
+    fn cudaDestroyExternalMemory(memory: External) as "cudaDestroyExternalMemory" => Pass;
+    fn cudaStreamEndCapture(stream: Stream, graph: *mut Graph) as "cudaStreamEndCapture" => Pass;
+    fn cudaStreamEndCapture_ptsz(stream: Stream, graph: *mut Graph) as "cudaStreamEndCapture" => Pass;
+    fn cudaGraphCreate(graph: *mut Graph, flags: c_uint) as "cudaGraphCreate" => Pass;
+    fn cudaGraphClone(graph: *mut Graph, original: Graph) as "cudaGraphClone" => Pass;
+    fn cudaGraphDestroy(graph: Graph) as "cudaGraphDestroy" => Pass;
+    fn cudaGraphAddMemAllocNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count: usize, parameters: *mut c_void) as "cudaGraphAddMemAllocNode" => Pass;
+    fn cudaGraphAddMemFreeNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count: usize, pointer: *mut c_void) as "cudaGraphAddMemFreeNode" => Pass;
+    // CUDA 13 has one argument more (the edges) and CUDA 11 instantiated with five: the longer list is handed on, and what a
+    // caller did not pass the runtime does not read.
+    fn cudaGraphAddNode(node: *mut c_void, graph: Graph, dependencies: *const c_void, count_or_edges: usize, parameters_or_count: usize, parameters: *mut c_void) as "cudaGraphAddNode" => Pass;
+    fn cudaGraphInstantiate(exec: *mut Graph, graph: Graph, flags_or_node: usize, log: *mut c_char, size: usize) as "cudaGraphInstantiate" => Pass;
+    fn cudaGraphInstantiateWithFlags(exec: *mut Graph, graph: Graph, flags: c_ulonglong) as "cudaGraphInstantiateWithFlags" => Pass;
+    fn cudaGraphInstantiateWithParams(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cudaGraphInstantiateWithParams" => Pass;
+    fn cudaGraphInstantiateWithParams_ptsz(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cudaGraphInstantiateWithParams" => Pass;
+    fn cudaGraphExecDestroy(exec: Graph) as "cudaGraphExecDestroy" => Pass;
+    fn cudaGraphUpload(exec: Graph, stream: Stream) as "cudaGraphUpload" => Pass;
+    fn cudaGraphUpload_ptsz(exec: Graph, stream: Stream) as "cudaGraphUpload" => Pass;
+    fn cudaGraphLaunch(exec: Graph, stream: Stream) as "cudaGraphLaunch" => Pass;
+    fn cudaGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cudaGraphLaunch" => Pass;
+    fn cudaDeviceGraphMemTrim(device: c_int) as "cudaDeviceGraphMemTrim" => Pass;
+    fn cudaDeviceSetLimit(limit: c_int, value: usize) as "cudaDeviceSetLimit" => Pass;
+    fn cudaStreamCreate(stream: *mut Stream) as "cudaStreamCreate" => Pass;
+    fn cudaStreamCreateWithFlags(stream: *mut Stream, flags: c_uint) as "cudaStreamCreateWithFlags" => Pass;
+    fn cudaStreamCreateWithPriority(stream: *mut Stream, flags: c_uint, priority: c_int) as "cudaStreamCreateWithPriority" => Pass;
+    fn cudaStreamDestroy(stream: Stream) as "cudaStreamDestroy" => Pass;
+    fn cudaEventCreate(event: *mut Event) as "cudaEventCreate" => Pass;
+    fn cudaEventCreateWithFlags(event: *mut Event, flags: c_uint) as "cudaEventCreateWithFlags" => Pass;
+    fn cudaEventDestroy(event: Event) as "cudaEventDestroy" => Pass;
+    fn cudaCreateTextureObject(texture: *mut u64, resource: *const c_void, description: *const c_void, view: *const c_void) as "cudaCreateTextureObject" => Pass;
+    fn cudaDestroyTextureObject(texture: u64) as "cudaDestroyTextureObject" => Pass;
+    fn cudaCreateSurfaceObject(surface: *mut u64, resource: *const c_void) as "cudaCreateSurfaceObject" => Pass;
+    fn cudaDestroySurfaceObject(surface: u64) as "cudaDestroySurfaceObject" => Pass;
+    fn cudaLaunchKernel(function: *const c_void, grid: Dim3, block: Dim3, parameters: *mut *mut c_void, shared: usize, stream: Stream) as "cudaLaunchKernel" => Pass;
+    fn cudaLaunchKernel_ptsz(function: *const c_void, grid: Dim3, block: Dim3, parameters: *mut *mut c_void, shared: usize, stream: Stream) as "cudaLaunchKernel" => Pass;
+    fn cudaLaunchCooperativeKernel(function: *const c_void, grid: Dim3, block: Dim3, parameters: *mut *mut c_void, shared: usize, stream: Stream) as "cudaLaunchCooperativeKernel" => Pass;
+    fn cudaLaunchCooperativeKernel_ptsz(function: *const c_void, grid: Dim3, block: Dim3, parameters: *mut *mut c_void, shared: usize, stream: Stream) as "cudaLaunchCooperativeKernel" => Pass;
+    fn cudaLaunchKernelExC(config: *const c_void, function: *const c_void, parameters: *mut *mut c_void) as "cudaLaunchKernelExC" => Pass;
+    fn cudaLaunchKernelExC_ptsz(config: *const c_void, function: *const c_void, parameters: *mut *mut c_void) as "cudaLaunchKernelExC" => Pass;
 
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) as "cudaMemGetInfo" => Pass;
     fn cudaDeviceReset() as "cudaDeviceReset" => Pass;

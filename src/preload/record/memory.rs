@@ -1,6 +1,6 @@
 //! Linear, pitched, managed, pinned, registered and stream-ordered memory.
 
-use super::{Call, Recipe, failure};
+use super::{Call, Recipe, failure, graph};
 use crate::preload::hooks::abi::{Code, Extent, PitchedPointer, Pool, SUCCESS, Stream};
 use crate::preload::raw::{Kind, Raw};
 use crate::preload::{captures, devices};
@@ -94,16 +94,18 @@ impl Allocate {
         };
         match self.on_stream {
             // A captured allocation is a node of a graph: it holds no memory until the graph is launched.
-            Some(on) if captures::is_capturing(on.stream, on.per_thread) => {}
+            Some(on) if captures::is_capturing(on.stream, on.per_thread) => {
+                graph::send_alloc(call, address, self.requested, true);
+            }
             Some(on) => {
-                let device = devices::of_pool(on.pool, address);
+                let (space, device) = devices::of_pool(on.pool, address);
                 let raw = Raw {
                     d: on.pool as u64,
                     e: on.stream as u64,
                     device,
                     ..raw
                 };
-                allocated(call, self.space, raw);
+                allocated(call, space, raw);
             }
             None => {
                 let place = devices::current(call);
@@ -354,6 +356,8 @@ pub struct Free {
     /// What the thread was freeing when this began (a free inside a free).
     outer: u64,
     announced: bool,
+    /// The stream was being captured: a node is made, nothing is freed.
+    captured: bool,
 }
 
 impl Free {
@@ -365,6 +369,7 @@ impl Free {
             stream: None,
             outer: 0,
             announced: false,
+            captured: false,
         }
     }
 
@@ -394,10 +399,10 @@ impl Free {
 impl Recipe for Free {
     fn before(&mut self, call: &Call) {
         self.outer = call.thread.freeing.replace(self.address);
-        let captured = self
+        self.captured = self
             .stream
             .is_some_and(|(stream, own)| captures::is_capturing(stream, own));
-        if self.address != 0 && self.outer != self.address && !captured {
+        if self.address != 0 && self.outer != self.address && !self.captured {
             self.announce(call);
         }
     }
@@ -408,6 +413,8 @@ impl Recipe for Free {
             if code == SUCCESS {
                 call.send(Raw::new(Kind::NullFree));
             }
+        } else if self.captured && code == SUCCESS {
+            graph::send_free(call, self.address, true);
         } else if self.announced && code != SUCCESS {
             call.send(Raw {
                 a: self.address,

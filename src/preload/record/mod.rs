@@ -4,16 +4,21 @@
 //! the real function: frees are recorded before (another thread may get the same address the moment the real free
 //! returns) and taken back if they fail; allocations are recorded after.
 
+pub mod array;
 pub mod capture;
 pub mod context;
 pub mod failure;
+pub mod graph;
+pub mod import;
 pub mod memory;
+pub mod object;
 pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
 
 use super::guard::{self, Busy, NO_ROW, Thread};
-use super::hooks::{RowId, abi::Code};
+use super::hooks::RowId;
+use super::hooks::abi::{Code, OUT_OF_MEMORY};
 use super::raw::{Parcel, Raw, STACK_IN_PARCEL};
 use super::state::{self, Recorder};
 use super::{channel, stack, threads};
@@ -24,6 +29,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub trait Recipe {
     /// The recording begins with such a call: a context creation or an attempt to allocate.
     fn starts(&self) -> bool {
+        false
+    }
+    /// Nothing but out of memory is recorded of it: asked after a failure only.
+    fn only_failures(&self) -> bool {
         false
     }
     /// It can make events.
@@ -153,6 +162,25 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
     guard::with(|thread| {
         if thread.busy.get() {
             return real();
+        }
+        if recipe.only_failures() {
+            let code = real();
+            if code == OUT_OF_MEMORY
+                && let Some(recorder) = state::recorder()
+            {
+                thread.recorded.set(true);
+                at_work(|| {
+                    recipe.after(
+                        &Call {
+                            recorder,
+                            thread,
+                            row,
+                        },
+                        code,
+                    )
+                });
+            }
+            return code;
         }
         if !recipe.records() {
             let code = real();

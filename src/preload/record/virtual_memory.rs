@@ -177,3 +177,50 @@ impl Recipe for Unmap {
         }
     }
 }
+
+/// `CUmulticastObjectProp`, as far as it is looked at.
+#[repr(C)]
+pub struct MulticastProperties {
+    devices: u32,
+    size: usize,
+}
+
+/// `cuMulticastCreate`: a handle that owns no memory.
+pub struct CreateMulticast {
+    handle: *mut VmmHandle,
+    size: u64,
+}
+
+impl CreateMulticast {
+    /// The handle is written to `handle`.
+    pub fn new(handle: *mut VmmHandle, properties: *const MulticastProperties) -> CreateMulticast {
+        // SAFETY: the driver is about to read the same structure, if it is not NULL.
+        let size = unsafe { properties.as_ref() }.map_or(0, |properties| properties.size as u64);
+        CreateMulticast { handle, size }
+    }
+}
+
+impl Recipe for CreateMulticast {
+    fn starts(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code != SUCCESS {
+            return failure::record(call, Some(Space::Vmm), Some(self.size), code);
+        }
+        if !self.handle.is_null() {
+            // SAFETY: the driver has just written the handle, successfully.
+            let handle = unsafe { self.handle.read() };
+            allocated(
+                call,
+                Space::Vmm,
+                Raw {
+                    a: handle,
+                    c: self.size,
+                    ..Raw::new(Kind::Alloc)
+                },
+            );
+        }
+    }
+}

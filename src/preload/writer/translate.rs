@@ -1,6 +1,7 @@
 //! From the channel's event to the trace's record.
 
 use super::super::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name};
+use oomhook_trace::record::Object;
 use oomhook_trace::{Event, Record, Space, StackId, What};
 
 /// The record of an event (`None` for kinds that carry none).
@@ -68,6 +69,35 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
         },
         Kind::ContextDestroy => What::ContextDestroy { context: raw.a },
         Kind::Reset => What::Reset,
+        Kind::Created => What::Created {
+            object: Object::from_wire(u64::from(raw.space))?,
+            handle: raw.a,
+            bytes: raw.b,
+        },
+        Kind::Destroyed => What::Destroyed {
+            object: Object::from_wire(u64::from(raw.space))?,
+            handle: raw.a,
+        },
+        Kind::GraphAlloc => What::GraphAlloc {
+            address: raw.a,
+            bytes: raw.b,
+            captured: raw.c != 0,
+        },
+        Kind::GraphFree => What::GraphFree {
+            address: raw.a,
+            captured: raw.c != 0,
+        },
+        Kind::GraphMemory => What::GraphMemory {
+            used: raw.a,
+            used_high: raw.b,
+            reserved: raw.c,
+            reserved_high: raw.d,
+        },
+        Kind::CaptureEnd => What::CaptureEnd { ok: raw.a != 0 },
+        Kind::Limit => What::Limit {
+            limit: raw.a as u32,
+            value: raw.b,
+        },
         Kind::ThreadExit => What::ThreadExit {
             name: unpack_name(raw.a, raw.b),
         },

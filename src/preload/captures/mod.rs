@@ -1,6 +1,8 @@
 //! Stream captures in progress: while there are any, most CUDA calls of ours would spoil them, and stream-ordered
 //! allocations make graph nodes instead of memory.
 
+pub mod graphs;
+
 use super::devices::driver_function;
 use super::hooks::abi::{Code, SUCCESS, Stream};
 use std::ffi::c_int;

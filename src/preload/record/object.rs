@@ -1,0 +1,128 @@
+//! Objects that hold memory which no allocation call shows: modules, libraries, graphs, streams, events, textures.
+
+use super::{Call, Recipe, failure};
+use crate::preload::devices;
+use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
+use crate::preload::raw::{Kind, Raw};
+use oomhook_trace::record::Object;
+
+/// Something is made.
+pub struct Create {
+    object: Object,
+    handle: *mut u64,
+}
+
+impl Create {
+    /// The handle (of pointer size) is written to `handle`.
+    pub fn new<T>(object: Object, handle: *mut T) -> Create {
+        const { assert!(size_of::<T>() == size_of::<u64>()) };
+        Create {
+            object,
+            handle: handle.cast(),
+        }
+    }
+}
+
+impl Recipe for Create {
+    fn starts(&self) -> bool {
+        // A module or a stream wants a context: the first one that we see may have been made past us.
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == OUT_OF_MEMORY {
+            return failure::record(call, None, None, code);
+        }
+        if code != SUCCESS || self.handle.is_null() {
+            return;
+        }
+        // SAFETY: the driver has just written the handle, successfully.
+        let handle = unsafe { self.handle.read_unaligned() };
+        let device = devices::current(call).device;
+        devices::announce(call, device);
+        let raw = Raw {
+            a: handle,
+            device,
+            ..Raw::new(Kind::Created)
+        };
+        call.send_here(Raw {
+            space: self.object as u8,
+            ..raw
+        });
+    }
+}
+
+/// Something is destroyed. Sent after success: nothing is released by address here, so no order can be mixed up.
+pub struct Destroy {
+    object: Object,
+    handle: u64,
+}
+
+impl Destroy {
+    /// This object.
+    pub fn new(object: Object, handle: u64) -> Destroy {
+        Destroy { object, handle }
+    }
+}
+
+impl Recipe for Destroy {
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == SUCCESS {
+            let raw = Raw {
+                a: self.handle,
+                ..Raw::new(Kind::Destroyed)
+            };
+            call.send(Raw {
+                space: self.object as u8,
+                ..raw
+            });
+        }
+    }
+}
+
+/// A call that takes memory only now and then, and is recorded only when it says that there is none: a launch, a change
+/// of access rights.
+pub struct OnlyOutOfMemory;
+
+impl Recipe for OnlyOutOfMemory {
+    fn only_failures(&self) -> bool {
+        true
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        failure::record(call, None, None, code);
+    }
+}
+
+/// `cuCtxSetLimit`.
+pub struct SetLimit {
+    limit: i32,
+    value: u64,
+}
+
+impl SetLimit {
+    /// The driver's number of the limit, and its value.
+    pub fn new(limit: i32, value: usize) -> SetLimit {
+        SetLimit {
+            limit,
+            value: value as u64,
+        }
+    }
+}
+
+impl Recipe for SetLimit {
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == OUT_OF_MEMORY {
+            return failure::record(call, None, None, code);
+        }
+        if code == SUCCESS {
+            let device = devices::current(call).device;
+            let raw = Raw {
+                a: self.limit as u64,
+                b: self.value,
+                ..Raw::new(Kind::Limit)
+            };
+            call.send_here(Raw { device, ..raw });
+        }
+    }
+}
