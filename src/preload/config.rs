@@ -15,6 +15,22 @@ pub enum ReportTo {
     Path(String),
 }
 
+/// How much of the trace is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Everything.
+    All,
+    /// So many bytes: old segments go, totals stay.
+    Bytes(u64),
+    /// The state at the end, no events.
+    Summary,
+    /// No file.
+    None,
+}
+
+/// The least that a bound can be: a few segments, each with its checkpoint.
+const LEAST_KEPT: u64 = 256 << 10;
+
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -22,6 +38,8 @@ pub struct Config {
     pub on: bool,
     /// `OOMHOOK_OUTPUT`: pattern of the trace's path.
     pub output: String,
+    /// `OOMHOOK_KEEP`.
+    pub keep: Keep,
     /// `OOMHOOK_REPORT`.
     pub report: ReportTo,
     /// `OOMHOOK_STACKS` names `native`.
@@ -41,6 +59,7 @@ impl Default for Config {
         Config {
             on: true,
             output: "oomhook.%h.%p.trace".into(),
+            keep: Keep::Bytes(2 << 30),
             report: ReportTo::Stderr,
             native_stacks: true,
             depth: 64,
@@ -73,6 +92,12 @@ impl Config {
         }
         if let Some(output) = value("OOMHOOK_OUTPUT") {
             config.output = output;
+        }
+        if let Some(keep) = value("OOMHOOK_KEEP") {
+            match keep_of(&keep) {
+                Ok(keep) => config.keep = keep,
+                Err(reason) => complaints.push(format!("OOMHOOK_KEEP={keep} {reason}; using 2GiB")),
+            }
         }
         match value("OOMHOOK_REPORT").as_deref() {
             None | Some("stderr") => {}
@@ -107,6 +132,20 @@ impl Config {
                 .collect();
         }
         (config, complaints)
+    }
+}
+
+fn keep_of(text: &str) -> Result<Keep, String> {
+    match text {
+        "all" => return Ok(Keep::All),
+        "summary" => return Ok(Keep::Summary),
+        "none" => return Ok(Keep::None),
+        _ => {}
+    }
+    match oomhook_report::units::parse_bytes(text) {
+        Ok(bytes) if bytes >= LEAST_KEPT => Ok(Keep::Bytes(bytes)),
+        Ok(_) => Err("is less than 256KiB, too little for a trace".into()),
+        Err(_) => Err("is none of all, summary, none, or a size such as 512MiB".into()),
     }
 }
 
@@ -164,6 +203,7 @@ mod tests {
             ("OOMHOOK_OUTPUT", "/tmp/%p.trace"),
             ("OOMHOOK_REPORT", "off"),
             ("OOMHOOK_STACKS", "python"),
+            ("OOMHOOK_KEEP", "1.5MiB"),
             ("OOMHOOK_DEPTH", "8"),
             ("OOMHOOK_LABELS", "sha=abc\njunk\nbranch=main=x"),
         ]);
@@ -172,6 +212,14 @@ mod tests {
         assert_eq!(config.report, ReportTo::Off);
         assert!(!config.native_stacks);
         assert_eq!(config.depth, 8);
+        assert_eq!(config.keep, Keep::Bytes(1_572_864));
+        for (text, keep) in [
+            ("all", Keep::All),
+            ("summary", Keep::Summary),
+            ("none", Keep::None),
+        ] {
+            assert_eq!(read(&[("OOMHOOK_KEEP", text)]).0.keep, keep);
+        }
         assert_eq!(
             config.labels,
             [
@@ -189,6 +237,8 @@ mod tests {
             ("OOMHOOK_DEPTH", "0"),
             ("OOMHOOK_DEPTH", "many"),
             ("OOMHOOK_STACKS", "perl"),
+            ("OOMHOOK_KEEP", "12XB"),
+            ("OOMHOOK_KEEP", "1KiB"),
         ] {
             let (config, complaints) = read(&[(name, value)]);
             assert_eq!(config, Config::default(), "{name}={value}");

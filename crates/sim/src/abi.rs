@@ -1,6 +1,7 @@
 //! Types, structs and numbers of the driver's C interface.
 
 pub mod array;
+pub mod graph;
 
 use std::ffi::c_int;
 
@@ -63,6 +64,21 @@ pub struct PoolProps {
     pub max_size: usize,
     pub usage: u16,
     pub reserved: [u8; 54],
+}
+
+impl PoolProps {
+    /// Of pinned memory at a place, for this process alone.
+    pub fn new(location: Location) -> PoolProps {
+        PoolProps {
+            kind: ALLOCATION_PINNED,
+            handle_types: 0,
+            location,
+            win32: 0,
+            max_size: 0,
+            usage: 0,
+            reserved: [0; 54],
+        }
+    }
 }
 
 /// `CUmemAccessDesc`.

@@ -56,6 +56,15 @@ impl<T: Copy> Out<T> {
         Out(std::ptr::null_mut())
     }
 
+    /// Place `index` of an array that the caller says is long enough.
+    pub fn nth(self, index: usize) -> Out<T> {
+        if self.is_set() {
+            Out(self.0.wrapping_add(index))
+        } else {
+            self
+        }
+    }
+
     #[cfg(test)]
     pub fn of(place: &mut T) -> Out<T> {
         Out(place)

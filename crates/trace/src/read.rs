@@ -216,8 +216,12 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     fn accept(&mut self, chunk: &ChunkHeader, raw: &[u8]) {
+        // A file may begin with a later segment: older ones went to keep it within its bound, and its checkpoint knows all
+        // that they said.
+        let begins_late = self.expected_sequence == Some(0) && chunk.kind == Kind::Checkpoint as u8;
         if let Some(expected) = self.expected_sequence
             && chunk.sequence != expected
+            && !begins_late
         {
             let missing = chunk.sequence.wrapping_sub(expected);
             self.damage(format!(

@@ -5,14 +5,17 @@
 //! (no dlopen, dlsym, dladdr): a constructor running inside dlopen may be the one that waits for it.
 
 mod definitions;
+mod disk;
 mod file;
 mod header;
+mod keep;
 mod sink;
 mod translate;
 
 pub use file::names;
 
 use super::channel::TAKEN;
+use super::config::Keep;
 use super::raw::{Kind, Parcel, Raw};
 use super::state::{self, Recorder};
 use crossbeam_channel::{Receiver, TryRecvError};
@@ -35,8 +38,15 @@ const IDLE_LOOKS: u32 = 250;
 const FLUSH_AFTER: Duration = Duration::from_millis(3);
 /// A chunk is made when so many bytes wait.
 const CHUNK: usize = 256 << 10;
-/// A segment ends after so many bytes in the file.
+/// As `FLUSH_AFTER`, where the file lies on another machine.
+const FLUSH_AFTER_ON_NETWORK: Duration = Duration::from_secs(1);
+/// A segment ends after so many bytes; earlier where only few bytes are kept.
 const SEGMENT: u64 = 64 << 20;
+const SMALLEST_SEGMENT: u64 = 16 << 10;
+/// Segments that a bounded file should hold at least.
+const SEGMENTS_KEPT: u64 = 16;
+/// How long the end may wait for the file.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// Flushes asked for, and those done. A sender that must have its event on file takes a ticket and waits.
 static FLUSH_WANTED: AtomicU64 = AtomicU64::new(0);
@@ -141,30 +151,46 @@ struct Writer {
     bytes: Vec<u8>,
     /// When the oldest event of the chunk in the making was taken.
     oldest: Option<Instant>,
-    /// File length at which the segment in the making began.
-    segment_start: u64,
+    /// Bytes of the segment in the making.
+    in_segment: u64,
+    /// Bytes after which a segment ends.
+    segment: u64,
+    /// How long an event may wait for its chunk.
+    flush_after: Duration,
+    /// Only the state at the end is written, no events.
+    summary: bool,
+    /// Highest flush ticket that was passed on.
+    served: u64,
 }
 
 impl Writer {
     fn new(recorder: &'static Recorder) -> Writer {
         let header = header::make(recorder);
-        let mut output = Output::open(recorder, &header);
-        let mut writer = Writer {
+        let output = Output::open(recorder, &header, &FLUSH_DONE);
+        let segment = match recorder.config.keep {
+            Keep::Bytes(bytes) => (bytes / SEGMENTS_KEPT).clamp(SMALLEST_SEGMENT, SEGMENT),
+            _ => SEGMENT,
+        };
+        let flush_after = if output.is_on_network() {
+            FLUSH_AFTER_ON_NETWORK
+        } else {
+            FLUSH_AFTER
+        };
+        Writer {
             recorder,
             definitions: Definitions::default(),
             encoder: Encoder::default(),
             ledger: Ledger::default(),
             bytes: Vec::new(),
             oldest: None,
-            segment_start: output.written(),
+            in_segment: 0,
+            segment,
+            flush_after,
+            summary: recorder.config.keep == Keep::Summary,
+            served: 0,
             header,
-            output: Output::none(),
-        };
-        for text in output.take_notes() {
-            writer.note(text);
+            output,
         }
-        writer.output = output;
-        writer
     }
 
     fn work(mut self, receiver: &Receiver<Raw>) {
@@ -194,7 +220,7 @@ impl Writer {
             unchecked = 0;
             if serving.is_none() {
                 let wanted = FLUSH_WANTED.load(Ordering::Acquire);
-                if wanted > FLUSH_DONE.load(Ordering::Relaxed) {
+                if wanted > self.served {
                     serving = Some((wanted, taken + receiver.len() as u64));
                 }
             }
@@ -202,7 +228,10 @@ impl Writer {
                 && taken >= until
             {
                 self.flush();
-                FLUSH_DONE.store(ticket, Ordering::Release);
+                self.served = ticket;
+                if !self.output.flush(ticket) {
+                    FLUSH_DONE.store(ticket, Ordering::Release);
+                }
                 serving = None;
             } else if self.is_due() {
                 self.flush();
@@ -224,7 +253,7 @@ impl Writer {
         self.encoder.waiting() >= CHUNK
             || self
                 .oldest
-                .is_some_and(|oldest| oldest.elapsed() >= FLUSH_AFTER)
+                .is_some_and(|oldest| oldest.elapsed() >= self.flush_after)
     }
 
     fn take(&mut self, raw: &Raw) {
@@ -263,7 +292,7 @@ impl Writer {
             self.oldest = Some(Instant::now());
         }
         self.ledger.apply(record);
-        if self.output.is_open() {
+        if self.output.is_open() && !self.summary {
             self.encoder.put(record);
         }
     }
@@ -276,14 +305,19 @@ impl Writer {
     fn flush(&mut self) {
         self.oldest = None;
         self.encoder.finish_chunk(&mut self.bytes);
-        self.output.append(&self.bytes);
-        self.bytes.clear();
+        self.in_segment += self.bytes.len() as u64;
+        self.output.append(&mut self.bytes, false);
+        self.tell();
+        if self.in_segment >= self.segment && self.output.is_open() {
+            self.begin_segment();
+        }
+    }
+
+    /// Passes on what happened to the file.
+    fn tell(&mut self) {
         for text in self.output.take_notes() {
             state::say(&text);
             self.note(text);
-        }
-        if self.output.written() - self.segment_start >= SEGMENT {
-            self.begin_segment();
         }
     }
 
@@ -301,28 +335,31 @@ impl Writer {
             // The trace goes on without: it can then be read from its beginning only.
             self.note(format!("a checkpoint could not be written: {error}"));
         }
-        self.output.append(&self.bytes);
-        self.bytes.clear();
-        self.segment_start = self.output.written();
+        self.output.append(&mut self.bytes, true);
+        self.in_segment = 0;
     }
 
     fn close(mut self, ending: &Ending) {
-        let what = What::End {
-            kind: ending.kind,
-            code: ending.code,
-            signal: None,
-        };
-        let time_ns = self.recorder.now();
-        let thread = ending.thread;
-        self.emit(&Record::Event(Event {
-            time_ns,
-            thread,
+        let event = Event {
+            time_ns: self.recorder.now(),
+            thread: ending.thread,
             device: None,
             call: 0,
             stack: 0,
-            what,
-        }));
+            what: What::End {
+                kind: ending.kind,
+                code: ending.code,
+                signal: None,
+            },
+        };
+        if self.summary {
+            self.begin_segment();
+            self.summary = false;
+        }
+        self.emit(&Record::Event(event));
         self.flush();
+        self.output.drain(DRAIN);
+        self.tell();
         let books = Books {
             header: self.header,
             ledger: self.ledger,

@@ -51,6 +51,30 @@ impl Sink {
         }
     }
 
+    /// Goes on with another file, which has taken the place of this one.
+    pub fn replace(&mut self, file: File) -> io::Result<()> {
+        let identity = identity(&file.metadata()?);
+        if !self.is_the_file() {
+            self.let_go();
+        }
+        self.identity = identity;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// The file, open for reading.
+    pub fn read_back(&self) -> io::Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&self.path)?;
+        if identity(&file.metadata()?) == self.identity {
+            Ok(file)
+        } else {
+            Err(io::Error::other("another file has taken its place"))
+        }
+    }
+
     fn is_the_file(&self) -> bool {
         let metadata = self.file.as_ref().map(File::metadata);
         matches!(metadata, Some(Ok(metadata)) if identity(&metadata) == self.identity)

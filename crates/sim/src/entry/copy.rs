@@ -1,6 +1,7 @@
 //! Copies and fills: device memory holds nothing, so only real memory is touched.
 
 use super::entries;
+use crate::abi::graph::{NODE_COPY, NODE_FILL};
 use crate::abi::{DevicePtr, Handle, HostPtr};
 use crate::codes::{Code, number};
 use crate::gate::Call;
@@ -24,7 +25,7 @@ unsafe fn copy(call: Call, to: End, from: End, length: usize, stream: Option<Han
     let sides = call.run(|driver, thread| {
         // A copy without a stream is work of the default one, and waits for it.
         match stream {
-            Some(stream) => driver.enqueue(thread, call.stream(stream))?,
+            Some(stream) => driver.enqueue(thread, call.stream(stream), NODE_COPY)?,
             None => driver.query_stream(thread, call.stream(0))?,
         }
         let to = driver.side(to.0, length as u64, to.1)?;
@@ -43,7 +44,7 @@ unsafe fn copy(call: Call, to: End, from: End, length: usize, stream: Option<Han
 /// Host memory that the caller names is mapped for all elements.
 unsafe fn fill(call: Call, to: DevicePtr, pattern: &[u8], count: usize, stream: Handle) -> c_int {
     let side = call.run(|driver, thread| {
-        driver.enqueue(thread, call.stream(stream))?;
+        driver.enqueue(thread, call.stream(stream), NODE_FILL)?;
         let length = count
             .checked_mul(pattern.len())
             .ok_or(Code::INVALID_VALUE)?;

@@ -4,6 +4,7 @@ mod array;
 mod context;
 mod copy;
 mod device;
+mod graph;
 mod host;
 mod memory;
 mod module;
@@ -36,6 +37,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         context::ROWS,
         copy::ROWS,
         device::ROWS,
+        graph::ROWS,
         host::ROWS,
         memory::ROWS,
         module::ROWS,

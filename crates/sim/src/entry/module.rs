@@ -1,6 +1,7 @@
 //! Modules, libraries, and launches that compute nothing.
 
 use super::entries;
+use crate::abi::graph::NODE_KERNEL;
 use crate::abi::{DevicePtr, Handle};
 use crate::codes::{Answer, Code, require};
 use crate::gate::Call;
@@ -46,7 +47,7 @@ fn first_bytes(path: Text) -> Answer<[u8; 4]> {
 fn launch(call: Call, function: Handle, stream: Handle) -> c_int {
     call.act(|driver, thread| {
         driver.known_function(function)?;
-        driver.enqueue(thread, call.stream(stream))
+        driver.enqueue(thread, call.stream(stream), NODE_KERNEL)
     })
 }
 

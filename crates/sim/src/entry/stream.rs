@@ -96,10 +96,13 @@ entries! {
         call.act(|driver, _| driver.destroy_event(event))
     }
     "cuStreamBeginCapture" 10000 / cuStreamBeginCapture_ptsz 10000 => fn cuStreamBeginCapture(call, stream: Handle) {
-        call.act(|driver, thread| driver.begin_capture(thread, call.stream(stream), Mode::Global))
+        call.act(|driver, thread| driver.begin_capture(thread, call.stream(stream), Mode::Global, None))
     }
     "cuStreamBeginCapture" 10010 / cuStreamBeginCapture_v2_ptsz 10010 => fn cuStreamBeginCapture_v2(call, stream: Handle, mode: c_int) {
-        call.act(|driver, thread| driver.begin_capture(thread, call.stream(stream), Mode::from_number(mode)?))
+        call.act(|driver, thread| driver.begin_capture(thread, call.stream(stream), Mode::from_number(mode)?, None))
+    }
+    "cuStreamBeginCaptureToGraph" 12030 / cuStreamBeginCaptureToGraph_ptsz 12030 => fn cuStreamBeginCaptureToGraph(call, stream: Handle, graph: Handle, _after: *const c_void, _edges: *const c_void, _count: usize, mode: c_int) {
+        call.act(|driver, thread| driver.begin_capture(thread, call.stream(stream), Mode::from_number(mode)?, Some(graph)))
     }
     "cuStreamEndCapture" 10000 / cuStreamEndCapture_ptsz 10000 => fn cuStreamEndCapture(call, stream: Handle, graph: Out<Handle>) {
         let answer = call.run(|driver, thread| {
@@ -130,11 +133,5 @@ entries! {
             mode.put(driver.exchange_mode(thread, wanted).number());
             Ok(())
         })
-    }
-    "cuGraphCreate" 10000 => fn cuGraphCreate(call, out: Out<Handle>, _flags: u32) {
-        call.give(out, |driver, _| Ok(driver.create_graph()))
-    }
-    "cuGraphDestroy" 10000 => fn cuGraphDestroy(call, graph: Handle) {
-        call.act(|driver, _| driver.destroy_graph(graph))
     }
 }

@@ -1,8 +1,8 @@
 //! Stream capture: what is legal while it goes on, and what breaks it.
 
 use super::{Driver, Stream, Thread};
-use crate::abi::{DevicePtr, Handle};
-use crate::codes::{Answer, Code};
+use crate::abi::Handle;
+use crate::codes::{Answer, Code, require};
 
 /// `CUstreamCaptureMode`: of a capture, and of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,13 +42,9 @@ pub(super) struct Capture {
     thread: Thread,
     mode: Mode,
     pub(super) status: Status,
-    graph: Handle,
-}
-
-/// What a capture made; the addresses in it are the graph's until it is destroyed.
-#[derive(Debug, Default)]
-pub(super) struct Graph {
-    addresses: Vec<(DevicePtr, u64)>,
+    pub(super) graph: Handle,
+    /// Whether the graph is the capture's, and goes with it if it breaks.
+    own_graph: bool,
 }
 
 /// What `cuStreamGetCaptureInfo` tells.
@@ -100,22 +96,33 @@ impl Driver {
         std::mem::replace(&mut self.thread(thread).mode, mode)
     }
 
-    pub fn begin_capture(&mut self, thread: Thread, stream: Stream, mode: Mode) -> Answer<()> {
+    /// Begins a capture, into a graph that is given or a new one.
+    pub fn begin_capture(
+        &mut self,
+        thread: Thread,
+        stream: Stream,
+        mode: Mode,
+        into: Option<Handle>,
+    ) -> Answer<()> {
         let found = self.find_stream(thread, stream)?;
         let origin = found.handle.ok_or(Code::CAPTURE_UNSUPPORTED)?;
         if found.capture.is_some() {
             return Err(Code::ILLEGAL_STATE);
         }
-        let graph = self.new_handle();
-        self.graphs.insert(graph, Graph::default());
+        if let Some(graph) = into {
+            require(self.graph(graph)?.capture.is_none())?;
+        }
+        let graph = into.unwrap_or_else(|| self.create_graph());
         // A handle never comes twice, so it serves as the number of the capture.
-        let id = graph as u64;
+        let id = self.new_handle() as u64;
+        self.graph(graph)?.capture = Some(id);
         let capture = Capture {
             origin,
             thread,
             mode,
             status: Status::Active,
             graph,
+            own_graph: into.is_none(),
         };
         self.captures.insert(id, capture);
         if let Some(state) = self.streams.get_mut(&origin) {
@@ -146,7 +153,12 @@ impl Driver {
     }
 
     fn leave_capture(&mut self, id: u64) {
-        self.captures.remove(&id);
+        let Some(capture) = self.captures.remove(&id) else {
+            return;
+        };
+        if let Some(graph) = self.graphs.get_mut(&capture.graph) {
+            graph.capture = None;
+        }
         for stream in self.streams.values_mut().filter(|s| s.capture == Some(id)) {
             stream.capture = None;
         }
@@ -158,35 +170,12 @@ impl Driver {
     /// Ends a capture without a graph.
     pub(super) fn drop_capture(&mut self, id: u64) {
         if let Some(capture) = self.captures.get(&id) {
-            let graph = capture.graph;
+            let (graph, own) = (capture.graph, capture.own_graph);
             self.leave_capture(id);
-            let dropped = self.destroy_graph(graph);
-            debug_assert!(dropped.is_ok());
+            if own {
+                self.drop_graph(graph);
+            }
         }
-    }
-
-    /// Keeps the address of a block that a capture allocated.
-    pub(super) fn note_captured(&mut self, id: u64, address: DevicePtr) {
-        let taken = self.blocks.get(&address).map_or(0, |block| block.taken);
-        let graph = self.captures.get(&id).map(|capture| capture.graph);
-        if let Some(graph) = graph.and_then(|graph| self.graphs.get_mut(&graph)) {
-            graph.addresses.push((address, taken));
-        }
-    }
-
-    pub fn create_graph(&mut self) -> Handle {
-        let handle = self.new_handle();
-        self.graphs.insert(handle, Graph::default());
-        handle
-    }
-
-    pub fn destroy_graph(&mut self, handle: Handle) -> Answer<()> {
-        let graph = self.graphs.remove(&handle).ok_or(Code::INVALID_VALUE)?;
-        for (address, taken) in graph.addresses {
-            self.blocks.remove(&address);
-            self.give_address(address, taken);
-        }
-        Ok(())
     }
 
     /// What a stream captures. Asking the legacy stream is refused while a blocking one captures.

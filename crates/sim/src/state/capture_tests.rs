@@ -12,7 +12,7 @@ fn capturing(mode: Mode) -> (Driver, Thread, Stream) {
         handle,
         per_thread: false,
     };
-    driver.begin_capture(thread, stream, mode).unwrap();
+    driver.begin_capture(thread, stream, mode, None).unwrap();
     (driver, thread, stream)
 }
 
@@ -131,12 +131,14 @@ fn the_legacy_stream_breaks_the_capture_of_a_blocking_stream() {
     };
     assert_eq!(
         driver
-            .begin_capture(thread, Stream::LEGACY, Mode::Relaxed)
+            .begin_capture(thread, Stream::LEGACY, Mode::Relaxed, None)
             .unwrap_err()
             .0,
         900
     );
-    driver.begin_capture(thread, stream, Mode::Relaxed).unwrap();
+    driver
+        .begin_capture(thread, stream, Mode::Relaxed, None)
+        .unwrap();
     assert_eq!(
         driver.capture_info(thread, Stream::LEGACY).unwrap_err().0,
         906
@@ -145,7 +147,10 @@ fn the_legacy_stream_breaks_the_capture_of_a_blocking_stream() {
         driver.capture_info(thread, stream).unwrap().status,
         Status::Active
     );
-    assert_eq!(driver.enqueue(thread, Stream::LEGACY).unwrap_err().0, 906);
+    assert_eq!(
+        driver.enqueue(thread, Stream::LEGACY, 0).unwrap_err().0,
+        906
+    );
     assert_eq!(driver.end_capture(thread, stream).unwrap_err().0, 901);
 }
 

@@ -1,6 +1,7 @@
 //! Devices: who they are, and how much of their memory is taken.
 
 use super::Driver;
+use super::exec::GraphMemory;
 use crate::abi::Handle;
 use crate::codes::{Answer, Code, require};
 use crate::settings::Settings;
@@ -26,6 +27,7 @@ pub(super) struct Device {
     pub(super) primary_flags: u32,
     pub(super) default_pool: Handle,
     pub(super) pool: Handle,
+    pub(super) graphs: GraphMemory,
 }
 
 impl Driver {
@@ -47,6 +49,7 @@ impl Driver {
             primary_flags: 0,
             default_pool: pool,
             pool,
+            graphs: GraphMemory::default(),
         };
         self.devices.push(device);
     }

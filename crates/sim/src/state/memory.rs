@@ -1,5 +1,6 @@
 //! Linear, pitched, managed and stream-ordered blocks, and how they are freed.
 
+use super::graph::GraphBlock;
 use super::{Driver, Stream, Thread};
 use crate::abi::{DevicePtr, Handle};
 use crate::codes::{Answer, Code, require};
@@ -19,10 +20,8 @@ pub(super) enum Origin {
         pool: Handle,
         memory: Option<Mapping>,
     },
-    /// An address without memory, of a stream capture or a graph.
-    Captured {
-        capture: u64,
-    },
+    /// The address of a graph's node, with memory only at times.
+    Graph(GraphBlock),
 }
 
 #[derive(Debug)]
@@ -112,7 +111,15 @@ impl Driver {
         Ok(address)
     }
 
-    fn add_block(
+    /// Takes an address for so many bytes, and says how many it covers.
+    pub(super) fn take_address(&mut self, bytes: u64) -> Answer<(DevicePtr, u64)> {
+        require(bytes > 0)?;
+        let taken = rounded(bytes)?;
+        let address = self.wide.take(taken, ALIGNMENT);
+        Ok((address.ok_or(Code::OUT_OF_MEMORY)?, taken))
+    }
+
+    pub(super) fn add_block(
         &mut self,
         address: DevicePtr,
         length: u64,
@@ -142,22 +149,16 @@ impl Driver {
         let work = self.work(thread, stream)?;
         require(bytes > 0)?;
         let device = self.device_of(work.context);
-        let taken = rounded(bytes)?;
         let pool = pool.unwrap_or(self.devices[device].pool);
         let home = self.pool_home(pool)?;
-        let (address, origin) = if let Some(capture) = work.capture {
-            let address = self.wide.take(taken, ALIGNMENT);
-            (
-                address.ok_or(Code::OUT_OF_MEMORY)?,
-                Origin::Captured { capture },
-            )
-        } else {
-            self.pool_block(pool, home, taken)?
-        };
-        self.add_block(address, bytes, home.unwrap_or(device), work.context, origin);
+        let at = home.unwrap_or(device);
         if let Some(capture) = work.capture {
-            self.note_captured(capture, address);
+            let graph = self.captures[&capture].graph;
+            let made = self.allocate_in_graph(graph, &[], at, work.context, bytes);
+            return made.map(|(_, address)| address);
         }
+        let (address, origin) = self.pool_block(pool, home, bytes)?;
+        self.add_block(address, bytes, at, work.context, origin);
         Ok(address)
     }
 
@@ -166,11 +167,11 @@ impl Driver {
         &mut self,
         pool: Handle,
         home: Option<usize>,
-        taken: u64,
+        bytes: u64,
     ) -> Answer<(DevicePtr, Origin)> {
+        let taken = rounded(bytes)?;
         let (address, memory) = if home.is_some() {
-            let address = self.wide.take(taken, ALIGNMENT);
-            (address.ok_or(Code::OUT_OF_MEMORY)?, None)
+            (self.take_address(bytes)?.0, None)
         } else {
             let memory = Mapping::new(taken as usize).ok_or(Code::OUT_OF_MEMORY)?;
             (memory.address() as u64, Some(memory))
@@ -196,18 +197,31 @@ impl Driver {
     /// `cuMemFreeAsync`: the same in the order of a stream.
     pub fn free_async(&mut self, thread: Thread, address: DevicePtr, stream: Stream) -> Answer<()> {
         let work = self.work(thread, stream)?;
-        let block = self.blocks.get(&address).ok_or(Code::INVALID_VALUE)?;
         if let Some(capture) = work.capture {
-            // What a capture frees, it must have allocated; its address stays the graph's.
-            require(matches!(block.origin, Origin::Captured { capture: own } if own == capture))?;
-            self.blocks.remove(&address);
-            return Ok(());
+            // Only what a graph allocated can be freed in one.
+            let graph = self.captures[&capture].graph;
+            return self.add_free_node(graph, &[], address).map(|_| ());
         }
         self.drop_block(address)
     }
 
-    pub(super) fn drop_block(&mut self, address: DevicePtr) -> Answer<()> {
-        let block = self.blocks.remove(&address).ok_or(Code::INVALID_VALUE)?;
+    /// Frees a block as the program asks for it.
+    fn drop_block(&mut self, address: DevicePtr) -> Answer<()> {
+        let block = self.blocks.get(&address).ok_or(Code::INVALID_VALUE)?;
+        match block.origin {
+            Origin::Graph(_) => self.free_graph_block(address)?,
+            Origin::Linear | Origin::Managed { .. } | Origin::Pool { .. } => {
+                self.remove_block(address);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a block away, and gives what it took back.
+    pub(super) fn remove_block(&mut self, address: DevicePtr) {
+        let Some(block) = self.blocks.remove(&address) else {
+            return;
+        };
         match block.origin {
             Origin::Linear => {
                 self.give(block.device, block.taken);
@@ -221,10 +235,8 @@ impl Driver {
                 }
                 self.shrink_pool(pool, block.taken);
             }
-            // The address stays the graph's until the graph goes.
-            Origin::Captured { .. } => {}
+            Origin::Graph(_) => self.give_address(address, block.taken),
         }
-        Ok(())
     }
 
     pub(super) fn give_address(&mut self, address: DevicePtr, taken: u64) {
@@ -248,8 +260,7 @@ impl Driver {
             .map(|(&a, _)| a)
             .collect();
         for address in gone {
-            let freed = self.drop_block(address);
-            debug_assert!(freed.is_ok());
+            self.remove_block(address);
         }
     }
 

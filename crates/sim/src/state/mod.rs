@@ -5,6 +5,8 @@ mod array;
 mod capture;
 mod context;
 mod device;
+mod exec;
+mod graph;
 mod host;
 mod memory;
 mod module;
@@ -15,6 +17,8 @@ mod stream;
 mod vmm;
 
 pub use capture::{Info as CaptureInfo, Mode};
+pub use exec::GraphAttribute;
+pub use graph::Node;
 pub use memory::Pitched;
 pub use pointers::{Place, Side};
 pub use pool::Attribute as PoolAttribute;
@@ -56,7 +60,8 @@ pub struct Driver {
     streams: BTreeMap<Handle, stream::StreamState>,
     events: BTreeMap<Handle, stream::Event>,
     captures: BTreeMap<u64, capture::Capture>,
-    graphs: BTreeMap<Handle, capture::Graph>,
+    graphs: BTreeMap<Handle, graph::Graph>,
+    execs: BTreeMap<Handle, exec::Exec>,
     modules: BTreeMap<Handle, module::Module>,
     physical: BTreeMap<u64, vmm::Physical>,
     reservations: BTreeMap<DevicePtr, u64>,
@@ -84,6 +89,7 @@ impl Driver {
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
             graphs: BTreeMap::new(),
+            execs: BTreeMap::new(),
             modules: BTreeMap::new(),
             physical: BTreeMap::new(),
             reservations: BTreeMap::new(),

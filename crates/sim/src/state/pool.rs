@@ -8,8 +8,8 @@ use crate::abi::{
 use crate::codes::{Answer, Code, require};
 use std::collections::BTreeMap;
 
-/// A pool grows and shrinks by this.
-const STEP: u64 = 32 << 20;
+/// A pool grows and shrinks by this; so does the memory of graphs.
+pub(super) const STEP: u64 = 32 << 20;
 
 /// `CUmemPool_attribute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,16 +359,7 @@ mod tests {
             kind: LOCATION_DEVICE,
             id: 0,
         };
-        let props = PoolProps {
-            kind: ALLOCATION_PINNED,
-            handle_types: 0,
-            location,
-            win32: 0,
-            max_size: 0,
-            usage: 0,
-            reserved: [0; 54],
-        };
-        let pool = driver.create_pool(props).unwrap();
+        let pool = driver.create_pool(PoolProps::new(location)).unwrap();
         driver.set_device_pool(0, pool).unwrap();
         let block = driver
             .alloc_async(thread, MIB, None, Stream::LEGACY)

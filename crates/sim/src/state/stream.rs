@@ -113,11 +113,6 @@ impl Driver {
         }
     }
 
-    /// [`Driver::work`] for callers outside, who need no more than the answer.
-    pub fn enqueue(&mut self, thread: Thread, stream: Stream) -> Answer<()> {
-        self.work(thread, stream).map(|_| ())
-    }
-
     /// Captures of streams in a context that wait for the legacy stream.
     pub(super) fn blocking_captures(&self, context: Handle) -> Vec<u64> {
         let streams = self.streams.values();
@@ -146,13 +141,19 @@ impl Driver {
         self.idle_stream(thread, stream).map(|_| ())
     }
 
-    /// A stream that may be waited for or asked about now, as its device.
-    fn idle_stream(&mut self, thread: Thread, stream: Stream) -> Answer<usize> {
+    /// Work that a capture of its stream does not allow.
+    pub(super) fn idle_work(&mut self, thread: Thread, stream: Stream) -> Answer<Found> {
         let found = self.work(thread, stream)?;
         if let Some(capture) = found.capture {
             self.invalidate(&[capture]);
             return Err(Code::CAPTURE_UNSUPPORTED);
         }
+        Ok(found)
+    }
+
+    /// A stream that may be waited for or asked about now, as its device.
+    fn idle_stream(&mut self, thread: Thread, stream: Stream) -> Answer<usize> {
+        let found = self.idle_work(thread, stream)?;
         self.refuse_in_capture(thread)?;
         Ok(self.device_of(found.context))
     }

@@ -1,0 +1,145 @@
+//! The thread that waits for the disk, so that nobody else has to. It may fall behind by so many bytes; then the file
+//! ends, and the ledger goes on without it.
+
+use super::keep::Keeper;
+use super::sink::Sink;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most bytes that wait for the disk.
+pub const MOST_BEHIND: u64 = 64 << 20;
+
+enum Message {
+    Append(Vec<u8>),
+    /// What comes next opens a segment.
+    Segment,
+    /// Everything before is in the file.
+    Flushed(u64),
+}
+
+/// What the two sides share.
+#[derive(Default)]
+struct Shared {
+    /// Bytes that wait.
+    behind: AtomicU64,
+}
+
+/// The near side: never waits.
+pub struct Disk {
+    sender: Sender<Message>,
+    failures: Receiver<String>,
+    shared: Arc<Shared>,
+}
+
+impl Disk {
+    /// Starts the thread for a file that has its header. Signals are blocked in the caller, and so in the thread.
+    /// `flushed` is set to each ticket of `flush` whose bytes are in the file.
+    pub fn start(
+        sink: Sink,
+        keeper: Keeper,
+        length: u64,
+        flushed: &'static AtomicU64,
+    ) -> io::Result<Disk> {
+        let (sender, messages) = unbounded();
+        let (report, failures) = unbounded();
+        let shared = Arc::new(Shared::default());
+        let far = shared.clone();
+        std::thread::Builder::new()
+            .name("oomhook-file".into())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                if let Err(error) = serve(&messages, sink, keeper, &far, length, flushed) {
+                    // The near side is gone only at the end of the process.
+                    let _ = report.send(error);
+                }
+            })?;
+        Ok(Disk {
+            sender,
+            failures,
+            shared,
+        })
+    }
+
+    /// Hands bytes over. An error says why the file has ended.
+    pub fn append(&self, bytes: Vec<u8>, opens_segment: bool) -> Result<(), String> {
+        if let Ok(failure) = self.failures.try_recv() {
+            return Err(failure);
+        }
+        let more = bytes.len() as u64;
+        let behind = self.shared.behind.fetch_add(more, Ordering::AcqRel) + more;
+        if behind > MOST_BEHIND {
+            return Err(format!("the disk is {} MiB behind", MOST_BEHIND >> 20));
+        }
+        let gone = |_| "the file's thread is gone".to_owned();
+        if opens_segment {
+            self.sender.send(Message::Segment).map_err(gone)?;
+        }
+        self.sender.send(Message::Append(bytes)).map_err(gone)
+    }
+
+    /// Why the file has ended, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.failures.try_recv().ok()
+    }
+
+    /// Asks for a ticket to be served once all that was handed over is in the file.
+    pub fn flush(&self, ticket: u64) {
+        let _ = self.sender.send(Message::Flushed(ticket));
+    }
+
+    /// Waits until everything is in the file; false if that takes longer than `patience`.
+    pub fn drain(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while self.shared.behind.load(Ordering::Acquire) > 0 {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            if !self.failures.is_empty() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        true
+    }
+}
+
+fn serve(
+    messages: &Receiver<Message>,
+    mut sink: Sink,
+    mut keeper: Keeper,
+    shared: &Shared,
+    mut length: u64,
+    flushed: &AtomicU64,
+) -> Result<(), String> {
+    for message in messages {
+        match message {
+            Message::Append(bytes) => {
+                sink.append(&bytes).map_err(|error| plain(&error))?;
+                length += bytes.len() as u64;
+                if keeper.is_due(length) {
+                    length = keeper
+                        .compact(&mut sink, length)
+                        .map_err(|error| plain(&error))?;
+                }
+                shared
+                    .behind
+                    .fetch_sub(bytes.len() as u64, Ordering::AcqRel);
+            }
+            Message::Segment => keeper.segment_at(length),
+            Message::Flushed(ticket) => flushed.store(ticket, Ordering::Release),
+        }
+    }
+    Ok(())
+}
+
+/// The system's words without the number behind them.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error") {
+        Some(at) => text[..at].into(),
+        None => text,
+    }
+}
