@@ -18,6 +18,10 @@ TWINS(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int
       streamWaitEvent, (stream, event, flags))
 TWINS(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), beginCapture,
       (stream, (CUstreamCaptureMode)mode))
+TWINS(cudaStreamBeginCaptureToGraph,
+      (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *after,
+       const cudaGraphEdgeData *edges, size_t count, enum cudaStreamCaptureMode mode),
+      beginCaptureToGraph, (stream, graph, after, edges, count, (CUstreamCaptureMode)mode))
 TWINS(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph), endCapture, (stream, graph))
 TWINS(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *status),
       isCapturing, (stream, (CUstreamCaptureStatus *)status))
@@ -41,11 +45,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     ENTER();
     return DO(exchangeCaptureMode((CUstreamCaptureMode *)mode));
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    ENTER();
-    return DO(graphDestroy(graph));
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
