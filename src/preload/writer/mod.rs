@@ -303,14 +303,18 @@ impl Writer {
     }
 
     fn flush(&mut self) {
+        self.end_chunk();
+        if self.in_segment >= self.segment && self.output.is_open() {
+            self.begin_segment();
+        }
+    }
+
+    fn end_chunk(&mut self) {
         self.oldest = None;
         self.encoder.finish_chunk(&mut self.bytes);
         self.in_segment += self.bytes.len() as u64;
         self.output.append(&mut self.bytes, false);
         self.tell();
-        if self.in_segment >= self.segment && self.output.is_open() {
-            self.begin_segment();
-        }
     }
 
     /// Passes on what happened to the file.
@@ -357,7 +361,8 @@ impl Writer {
             self.summary = false;
         }
         self.emit(&Record::Event(event));
-        self.flush();
+        // No segment after this: the closing record is the last one of the file.
+        self.end_chunk();
         self.output.drain(DRAIN);
         self.tell();
         let books = Books {
