@@ -87,3 +87,11 @@ DRIVER(graphLaunch_ptsz, cuGraphLaunch, "cuGraphLaunch", 10000, 2, "cuGraphLaunc
 DRIVER(graphMemTrim, cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0, "cuDeviceGraphMemTrim")
 DRIVER(graphMemGet, cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0, "cuDeviceGetGraphMemAttribute")
 DRIVER(graphMemSet, cuDeviceSetGraphMemAttribute, "cuDeviceSetGraphMemAttribute", 11040, 0, "cuDeviceSetGraphMemAttribute")
+
+DRIVER(ipcGetMemHandle, cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, 0, "cuIpcGetMemHandle")
+DRIVER(ipcOpenMemHandle, cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 11000, 0, "cuIpcOpenMemHandle_v2")
+DRIVER(ipcCloseMemHandle, cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0, "cuIpcCloseMemHandle")
+DRIVER(poolExport, cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020, 0, "cuMemPoolExportToShareableHandle")
+DRIVER(poolImport, cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020, 0, "cuMemPoolImportFromShareableHandle")
+DRIVER(poolExportPointer, cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020, 0, "cuMemPoolExportPointer")
+DRIVER(poolImportPointer, cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020, 0, "cuMemPoolImportPointer")

@@ -378,5 +378,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gr
 
 #include "cuda/array.h"
 #include "cuda/graph.h"
+#include "cuda/share.h"
 
 #endif

@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod graph;
+pub mod share;
 
 use std::ffi::c_int;
 
@@ -23,14 +24,20 @@ pub const STREAM_PER_THREAD: Handle = 2;
 /// `CU_STREAM_NON_BLOCKING`.
 pub const STREAM_NON_BLOCKING: u32 = 1;
 
+/// `CU_MEM_LOCATION_TYPE_NONE`: managed memory that prefers no place.
+pub const LOCATION_NONE: c_int = 0;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
 pub const LOCATION_DEVICE: c_int = 1;
 /// `CU_MEM_LOCATION_TYPE_HOST`.
 pub const LOCATION_HOST: c_int = 2;
+/// `CU_MEM_LOCATION_TYPE_HOST_NUMA`.
+pub const LOCATION_HOST_NUMA: c_int = 3;
 /// `CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT`.
 pub const LOCATION_HOST_NUMA_CURRENT: c_int = 4;
 /// `CU_MEM_ALLOCATION_TYPE_PINNED`.
 pub const ALLOCATION_PINNED: c_int = 1;
+/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
+pub const ALLOCATION_MANAGED: c_int = 2;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
 pub const ACCESS_READ_WRITE: c_int = 3;
 
@@ -40,6 +47,15 @@ pub const ACCESS_READ_WRITE: c_int = 3;
 pub struct Location {
     pub kind: c_int,
     pub id: c_int,
+}
+
+impl Location {
+    pub fn device(device: usize) -> Location {
+        Location {
+            kind: LOCATION_DEVICE,
+            id: device as c_int,
+        }
+    }
 }
 
 /// `CUmemAllocationProp`.

@@ -55,3 +55,4 @@ mod os;
 mod pointer;
 mod settings;
 mod state;
+mod ticket;

@@ -1,7 +1,10 @@
 //! What the simulator asks of the system: mappings, the end of the process, forks.
 
+use crate::ticket::Bytes;
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::io::Write;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Real memory, given back when dropped.
@@ -41,6 +44,45 @@ impl Drop for Mapping {
         // SAFETY: exactly the range that `new` mapped, and only its owner unmaps it.
         unsafe { libc::munmap(self.address as *mut c_void, self.length) };
     }
+}
+
+/// A file descriptor that the program handed over, closed when dropped.
+#[derive(Debug)]
+pub struct File {
+    _descriptor: OwnedFd,
+}
+
+impl File {
+    /// Takes a descriptor over, if it is one.
+    pub fn own(descriptor: c_int) -> Option<File> {
+        // SAFETY: asks for flags and changes nothing, whatever the number is.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        (flags >= 0).then(|| File {
+            // SAFETY: it is open, and the caller of the CUDA function gives it away for good.
+            _descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) },
+        })
+    }
+}
+
+/// A new file in memory with these contents, as a descriptor that is the program's.
+pub fn file_with(contents: &Bytes) -> Option<c_int> {
+    // SAFETY: the name is terminated; the call makes something new.
+    let descriptor = unsafe { libc::memfd_create(c"oomhook-sim".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    file.write_all(contents).ok()?;
+    Some(file.into_raw_fd())
+}
+
+/// The contents of a file that [`file_with`] made; `None` for any other.
+pub fn contents_of(descriptor: c_int) -> Option<Bytes> {
+    let mut contents = [0; 64];
+    // SAFETY: the buffer is writable for its length, and any descriptor may be tried.
+    let read = unsafe { libc::pread(descriptor, contents.as_mut_ptr().cast(), contents.len(), 0) };
+    (read == contents.len() as isize).then_some(contents)
 }
 
 /// Copies between two places of real memory, which may overlap.

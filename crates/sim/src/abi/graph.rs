@@ -1,6 +1,6 @@
 //! Structs of graphs.
 
-use super::{DevicePtr, Handle, LOCATION_DEVICE, Location, PoolProps};
+use super::{DevicePtr, Handle, Location, PoolProps};
 use std::ffi::c_int;
 
 /// `CU_GRAPH_NODE_TYPE_KERNEL`.
@@ -41,12 +41,8 @@ pub struct NodeParams {
 impl AllocParams {
     /// What a node of a device was made with.
     pub fn new(device: usize, bytes: u64, address: DevicePtr) -> AllocParams {
-        let location = Location {
-            kind: LOCATION_DEVICE,
-            id: device as c_int,
-        };
         AllocParams {
-            pool: PoolProps::new(location),
+            pool: PoolProps::new(Location::device(device)),
             accesses: 0,
             access_count: 0,
             bytes: bytes as usize,

@@ -1,7 +1,7 @@
 //! Linear, pitched and managed memory, and what is known of an address.
 
 use super::{entries, fit};
-use crate::abi::DevicePtr;
+use crate::abi::{Device, DevicePtr, Handle, Location};
 use crate::codes::{Answer, Code, number, require};
 use crate::gate::Call;
 use crate::pointer::{In, Out};
@@ -125,6 +125,18 @@ entries! {
     }
     "cuMemGetAddressRange" 3020 => fn cuMemGetAddressRange_v2(call, base: Out<DevicePtr>, size: Out<usize>, address: DevicePtr) {
         range(call, base, size, address)
+    }
+    "cuMemAdvise" 8000 => fn cuMemAdvise(call, address: DevicePtr, bytes: usize, _advice: c_int, _device: Device) {
+        call.act(|driver, _| driver.managed_range(address, bytes as u64))
+    }
+    "cuMemAdvise" 12020 => fn cuMemAdvise_v2(call, address: DevicePtr, bytes: usize, _advice: c_int, _location: Location) {
+        call.act(|driver, _| driver.managed_range(address, bytes as u64))
+    }
+    "cuMemPrefetchAsync" 8000 / cuMemPrefetchAsync_ptsz 8000 => fn cuMemPrefetchAsync(call, address: DevicePtr, bytes: usize, _device: Device, stream: Handle) {
+        call.act(|driver, thread| driver.prefetch(thread, call.stream(stream), address, bytes as u64))
+    }
+    "cuMemPrefetchAsync" 12020 / cuMemPrefetchAsync_v2_ptsz 12020 => fn cuMemPrefetchAsync_v2(call, address: DevicePtr, bytes: usize, _location: Location, _flags: u32, stream: Handle) {
+        call.act(|driver, thread| driver.prefetch(thread, call.stream(stream), address, bytes as u64))
     }
     "cuPointerGetAttribute" 4000 => fn cuPointerGetAttribute(call, out: Out<c_void>, attribute: c_int, address: DevicePtr) {
         call.act(|driver, _| {

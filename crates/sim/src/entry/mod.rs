@@ -6,10 +6,12 @@ mod copy;
 mod device;
 mod graph;
 mod host;
+mod ipc;
 mod memory;
 mod module;
 mod pool;
 mod resolver;
+mod share;
 mod stream;
 mod vmm;
 
@@ -39,10 +41,12 @@ pub fn rows() -> impl Iterator<Item = Row> {
         device::ROWS,
         graph::ROWS,
         host::ROWS,
+        ipc::ROWS,
         memory::ROWS,
         module::ROWS,
         pool::ROWS,
         resolver::ROWS,
+        share::ROWS,
         stream::ROWS,
         vmm::ROWS,
     ];

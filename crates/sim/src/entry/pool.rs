@@ -68,6 +68,15 @@ entries! {
     "cuMemPoolGetAccess" 11020 => fn cuMemPoolGetAccess(call, out: Out<c_int>, pool: Handle, location: In<Location>) {
         call.give(out, |driver, _| driver.pool_access(pool, location.get().ok_or(Code::INVALID_VALUE)?))
     }
+    "cuMemGetDefaultMemPool" 13000 => fn cuMemGetDefaultMemPool(call, out: Out<Handle>, location: In<Location>, kind: c_int) {
+        call.give(out, |driver, _| driver.default_pool_of(location.get().ok_or(Code::INVALID_VALUE)?, kind))
+    }
+    "cuMemGetMemPool" 13000 => fn cuMemGetMemPool(call, out: Out<Handle>, location: In<Location>, kind: c_int) {
+        call.give(out, |driver, _| driver.pool_of(location.get().ok_or(Code::INVALID_VALUE)?, kind))
+    }
+    "cuMemSetMemPool" 13000 => fn cuMemSetMemPool(call, location: In<Location>, kind: c_int, pool: Handle) {
+        call.act(|driver, _| driver.set_pool_of(location.get().ok_or(Code::INVALID_VALUE)?, kind, pool))
+    }
     "cuDeviceGetDefaultMemPool" 11020 => fn cuDeviceGetDefaultMemPool(call, out: Out<Handle>, device: Device) {
         call.give(out, |driver, _| driver.default_pool(device))
     }

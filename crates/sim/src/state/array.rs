@@ -43,7 +43,7 @@ impl Driver {
 
     /// `cuMipmappedArrayCreate`; more levels than there can be are as many as there can be.
     pub fn create_mipmap(&mut self, thread: Thread, shape: Shape, levels: u32) -> Answer<Handle> {
-        let levels = levels.clamp(1, shape.most_levels());
+        let levels = shape.levels(levels);
         let bytes = shape.mipmap_bytes(levels);
         self.add_array(thread, Kind::Mipmap { levels }, shape, bytes)
     }
@@ -80,9 +80,8 @@ impl Driver {
         handle
     }
 
-    /// A mipmapped array that lies in memory of somebody else.
+    /// A mipmapped array that lies in memory of somebody else, with levels that were counted.
     pub(super) fn foreign_mipmap(&mut self, context: Handle, shape: Shape, levels: u32) -> Handle {
-        let levels = levels.clamp(1, shape.most_levels());
         self.insert_array(Kind::Mipmap { levels }, shape, context, 0)
     }
 

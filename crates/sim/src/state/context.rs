@@ -57,6 +57,7 @@ impl Driver {
         self.give(context.device, context.cost);
         self.free_blocks_of(handle);
         self.drop_arrays_of(handle);
+        self.drop_externals_of(handle);
         self.free_host_of(handle);
         self.end_streams_of(handle);
         self.unload_modules_of(handle);

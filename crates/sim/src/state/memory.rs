@@ -5,6 +5,7 @@ use super::{Driver, Stream, Thread};
 use crate::abi::{DevicePtr, Handle};
 use crate::codes::{Answer, Code, require};
 use crate::os::Mapping;
+use crate::ticket::Bytes;
 
 const ALIGNMENT: u64 = 512;
 
@@ -22,6 +23,17 @@ pub(super) enum Origin {
     },
     /// The address of a graph's node, with memory only at times.
     Graph(GraphBlock),
+    /// Memory of another process, opened by a handle so many times.
+    Ipc {
+        bytes: Bytes,
+        count: u32,
+    },
+    /// Memory of another process, from a pool that was imported.
+    Foreign {
+        pool: Handle,
+    },
+    /// Memory that another interface made.
+    External,
 }
 
 #[derive(Debug)]
@@ -33,6 +45,8 @@ pub(super) struct Block {
     pub(super) device: usize,
     pub(super) context: Handle,
     pub(super) origin: Origin,
+    /// Its number for other processes, once it was exported.
+    pub(super) exported: Option<u64>,
 }
 
 /// A pitched block.
@@ -134,6 +148,7 @@ impl Driver {
             device,
             context,
             origin,
+            exported: None,
         };
         self.blocks.insert(address, block);
     }
@@ -210,9 +225,13 @@ impl Driver {
         let block = self.blocks.get(&address).ok_or(Code::INVALID_VALUE)?;
         match block.origin {
             Origin::Graph(_) => self.free_graph_block(address)?,
-            Origin::Linear | Origin::Managed { .. } | Origin::Pool { .. } => {
-                self.remove_block(address);
-            }
+            // It is closed, not freed.
+            Origin::Ipc { .. } => return Err(Code::INVALID_VALUE),
+            Origin::Linear
+            | Origin::Managed { .. }
+            | Origin::Pool { .. }
+            | Origin::Foreign { .. }
+            | Origin::External => self.remove_block(address),
         }
         Ok(())
     }
@@ -235,7 +254,13 @@ impl Driver {
                 }
                 self.shrink_pool(pool, block.taken);
             }
-            Origin::Graph(_) => self.give_address(address, block.taken),
+            Origin::Ipc { bytes, .. } => {
+                self.opened.remove(&bytes);
+                self.give_address(address, block.taken);
+            }
+            Origin::Graph(_) | Origin::Foreign { .. } | Origin::External => {
+                self.give_address(address, block.taken);
+            }
         }
     }
 
@@ -250,7 +275,10 @@ impl Driver {
     /// Frees what a context owns: not what came from pools.
     pub(super) fn free_blocks_of(&mut self, context: Handle) {
         let owned = |block: &Block| {
-            let kind = matches!(block.origin, Origin::Linear | Origin::Managed { .. });
+            let kind = matches!(
+                block.origin,
+                Origin::Linear | Origin::Managed { .. } | Origin::Ipc { .. } | Origin::External
+            );
             kind && block.context == context
         };
         let gone: Vec<DevicePtr> = self

@@ -6,13 +6,18 @@ mod capture;
 mod context;
 mod device;
 mod exec;
+mod external;
 mod graph;
 mod host;
+mod ipc;
+mod location_pool;
 mod memory;
 mod module;
+mod multicast;
 mod pointers;
 mod pool;
 mod shape;
+mod share;
 mod stream;
 mod vmm;
 
@@ -27,6 +32,7 @@ pub use vmm::GRANULARITY;
 
 use crate::abi::{DevicePtr, Handle};
 use crate::settings::Settings;
+use crate::ticket::Bytes;
 use address::AddressSpace;
 use std::collections::BTreeMap;
 
@@ -48,6 +54,8 @@ struct ThreadState {
 #[derive(Debug)]
 pub struct Driver {
     pub version: i32,
+    /// The number of the process, where it is not the real one.
+    process: Option<u32>,
     context_cost: u64,
     last_handle: Handle,
     devices: Vec<device::Device>,
@@ -55,8 +63,13 @@ pub struct Driver {
     contexts: BTreeMap<Handle, context::Context>,
     blocks: BTreeMap<DevicePtr, memory::Block>,
     arrays: BTreeMap<Handle, array::Array>,
+    /// Addresses of handles of other processes.
+    opened: BTreeMap<Bytes, DevicePtr>,
+    externals: BTreeMap<Handle, external::External>,
     host: BTreeMap<usize, host::Pinned>,
     pools: BTreeMap<Handle, pool::Pool>,
+    /// Pools of places that are no device, and of managed memory.
+    places: BTreeMap<(i32, i32, i32), location_pool::Pools>,
     streams: BTreeMap<Handle, stream::StreamState>,
     events: BTreeMap<Handle, stream::Event>,
     captures: BTreeMap<u64, capture::Capture>,
@@ -76,6 +89,7 @@ impl Driver {
     pub fn new(settings: &Settings) -> Driver {
         let mut driver = Driver {
             version: settings.version,
+            process: None,
             context_cost: settings.context,
             last_handle: 0x5100_0000_0000,
             devices: Vec::new(),
@@ -83,8 +97,11 @@ impl Driver {
             contexts: BTreeMap::new(),
             blocks: BTreeMap::new(),
             arrays: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            externals: BTreeMap::new(),
             host: BTreeMap::new(),
             pools: BTreeMap::new(),
+            places: BTreeMap::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             captures: BTreeMap::new(),

@@ -31,17 +31,22 @@ impl Driver {
     /// Finds what an address belongs to, if the driver knows it.
     pub fn place(&self, address: DevicePtr) -> Option<Place> {
         if let Some((start, block)) = self.block_around(address) {
-            let (pool, host) = match &block.origin {
+            let (pool, memory) = match &block.origin {
                 Origin::Pool { pool, memory } => (*pool, memory.is_some()),
+                Origin::Foreign { pool } => (*pool, false),
                 _ => (0, false),
+            };
+            let managed = match &block.origin {
+                Origin::Managed { .. } => true,
+                _ => self.pools.get(&pool).is_some_and(|pool| pool.managed),
             };
             return Some(Place {
                 start,
                 length: block.length,
                 context: if pool == 0 { block.context } else { 0 },
                 device: block.device,
-                host,
-                managed: matches!(block.origin, Origin::Managed { .. }),
+                host: memory && !managed,
+                managed,
                 pool,
             });
         }

@@ -2,8 +2,8 @@
 
 use super::{Driver, Thread};
 use crate::abi::{
-    ACCESS_READ_WRITE, ALLOCATION_PINNED, Handle, LOCATION_DEVICE, LOCATION_HOST,
-    LOCATION_HOST_NUMA_CURRENT, Location, PoolProps,
+    ACCESS_READ_WRITE, ALLOCATION_MANAGED, ALLOCATION_PINNED, Handle, LOCATION_DEVICE,
+    LOCATION_HOST, LOCATION_HOST_NUMA_CURRENT, LOCATION_NONE, Location, PoolProps,
 };
 use crate::codes::{Answer, Code, require};
 use std::collections::BTreeMap;
@@ -39,11 +39,16 @@ impl Attribute {
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// `None`: on the host.
-    device: Option<usize>,
-    location: Location,
+    /// `None`: on the host, or managed.
+    pub(super) device: Option<usize>,
+    pub(super) managed: bool,
+    pub(super) location: Location,
     /// 0: no bound.
-    max: u64,
+    pub(super) max: u64,
+    /// Types of handles by which other processes may import it.
+    pub(super) handle_types: u32,
+    /// Whose it is, if it was imported: process and pool.
+    pub(super) foreign: Option<(u32, u64)>,
     threshold: u64,
     reserved: u64,
     reserved_high: u64,
@@ -55,11 +60,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    fn new(device: Option<usize>, location: Location, max: u64) -> Pool {
+    pub(super) fn new(device: Option<usize>, location: Location) -> Pool {
         Pool {
             device,
+            managed: false,
             location,
-            max,
+            max: 0,
+            handle_types: 0,
+            foreign: None,
             threshold: 0,
             reserved: 0,
             reserved_high: 0,
@@ -84,16 +92,12 @@ impl Pool {
 impl Driver {
     pub(super) fn add_default_pool(&mut self, device: usize) -> Handle {
         let handle = self.new_handle();
-        let location = Location {
-            kind: LOCATION_DEVICE,
-            id: device as i32,
-        };
-        self.pools
-            .insert(handle, Pool::new(Some(device), location, 0));
+        let pool = Pool::new(Some(device), Location::device(device));
+        self.pools.insert(handle, pool);
         handle
     }
 
-    fn pool(&mut self, handle: Handle) -> Answer<&mut Pool> {
+    pub(super) fn pool(&mut self, handle: Handle) -> Answer<&mut Pool> {
         let pool = self.pools.get_mut(&handle).filter(|pool| !pool.destroyed);
         pool.ok_or(Code::INVALID_VALUE)
     }
@@ -104,26 +108,36 @@ impl Driver {
     }
 
     pub fn create_pool(&mut self, props: PoolProps) -> Answer<Handle> {
-        require(props.kind == ALLOCATION_PINNED)?;
+        let managed = props.kind == ALLOCATION_MANAGED;
+        require(managed || props.kind == ALLOCATION_PINNED)?;
         let device = match props.location.kind {
             LOCATION_DEVICE => Some(self.device(props.location.id)?),
             LOCATION_HOST..=LOCATION_HOST_NUMA_CURRENT => None,
+            LOCATION_NONE if managed => None,
             _ => return Err(Code::INVALID_VALUE),
         };
         let handle = self.new_handle();
-        let pool = Pool::new(device, props.location, props.max_size as u64);
+        let pool = Pool {
+            managed,
+            max: props.max_size as u64,
+            handle_types: props.handle_types as u32,
+            ..Pool::new(device.filter(|_| !managed), props.location)
+        };
         self.pools.insert(handle, pool);
         Ok(handle)
     }
 
     /// The pool goes with its last block; the device's default pool stays.
     pub fn destroy_pool(&mut self, handle: Handle) -> Answer<()> {
-        require(
-            self.devices
-                .iter()
-                .all(|device| device.default_pool != handle),
-        )?;
+        let mut devices = self.devices.iter();
+        require(devices.all(|device| device.default_pool != handle))?;
+        require(self.places.values().all(|place| place.default != handle))?;
         self.pool(handle)?.destroyed = true;
+        for place in self.places.values_mut() {
+            if place.current == handle {
+                place.current = place.default;
+            }
+        }
         for device in &mut self.devices {
             if device.pool == handle {
                 device.pool = device.default_pool;
@@ -145,6 +159,7 @@ impl Driver {
 
     pub(super) fn grow_pool(&mut self, handle: Handle, bytes: u64) -> Answer<()> {
         let pool = self.pool(handle)?;
+        require(pool.foreign.is_none())?;
         let used = pool.used.checked_add(bytes).ok_or(Code::OUT_OF_MEMORY)?;
         let reserved = used
             .checked_next_multiple_of(STEP)
@@ -268,7 +283,8 @@ impl Driver {
 
     pub fn set_device_pool(&mut self, device: i32, handle: Handle) -> Answer<()> {
         let device = self.device(device)?;
-        require(self.pool_home(handle)? == Some(device))?;
+        let pool = self.pool(handle)?;
+        require(pool.device == Some(device) && pool.foreign.is_none())?;
         self.devices[device].pool = handle;
         Ok(())
     }

@@ -50,9 +50,14 @@ impl Shape {
     }
 
     /// How many levels a mipmap has at most: down to one element.
-    pub(super) fn most_levels(&self) -> u32 {
+    fn most_levels(&self) -> u32 {
         let depth = if self.is_layered() { 1 } else { self.depth };
         self.width.max(self.height).max(depth).max(1).ilog2() + 1
+    }
+
+    /// How many levels a mipmap gets: no more than there can be.
+    pub(super) fn levels(&self, asked: u32) -> u32 {
+        asked.clamp(1, self.most_levels())
     }
 
     /// A level of a mipmap: each dimension that is there is halved, down to 1.

@@ -1,6 +1,7 @@
 //! Virtual memory management: physical handles, reserved ranges, and mappings between them.
 
 use super::Driver;
+use super::multicast::Multicast;
 use crate::abi::{
     ALLOCATION_PINNED, AccessDesc, AllocationProp, DevicePtr, LOCATION_DEVICE, LOCATION_HOST,
     LOCATION_HOST_NUMA_CURRENT, Location,
@@ -13,16 +14,28 @@ pub const GRANULARITY: u64 = 2 << 20;
 /// A physical handle lives while it is referenced or mapped.
 #[derive(Debug)]
 pub(super) struct Physical {
-    prop: AllocationProp,
-    size: u64,
-    references: u32,
+    pub(super) prop: AllocationProp,
+    pub(super) size: u64,
+    pub(super) references: u32,
     mappings: u32,
+    pub(super) source: Source,
+}
+
+/// Whose memory a handle means.
+#[derive(Debug)]
+pub(super) enum Source {
+    Own,
+    /// Of another process, and charged to it.
+    Foreign,
+    /// That of other handles.
+    Multicast(Multicast),
 }
 
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) size: u64,
-    handle: u64,
+    pub(super) offset: u64,
+    pub(super) handle: u64,
     access: Vec<(Location, i32)>,
 }
 
@@ -45,18 +58,23 @@ impl Driver {
             None if size >= 1 << 40 => return Err(Code::OUT_OF_MEMORY),
             None => {}
         }
+        Ok(self.add_physical(prop, size, Source::Own))
+    }
+
+    pub(super) fn add_physical(&mut self, prop: AllocationProp, size: u64, source: Source) -> u64 {
         let handle = self.new_handle() as u64;
         let physical = Physical {
             prop,
             size,
             references: 1,
             mappings: 0,
+            source,
         };
         self.physical.insert(handle, physical);
-        Ok(handle)
+        handle
     }
 
-    fn referenced(&mut self, handle: u64) -> Answer<&mut Physical> {
+    pub(super) fn referenced(&mut self, handle: u64) -> Answer<&mut Physical> {
         let physical = self
             .physical
             .get_mut(&handle)
@@ -72,11 +90,22 @@ impl Driver {
 
     fn drop_physical_if_unused(&mut self, handle: u64) {
         let unused = |physical: &Physical| physical.references == 0 && physical.mappings == 0;
-        if self.physical.get(&handle).is_some_and(unused)
-            && let Some(physical) = self.physical.remove(&handle)
-            && physical.prop.location.kind == LOCATION_DEVICE
-        {
-            self.give(physical.prop.location.id as usize, physical.size);
+        if !self.physical.get(&handle).is_some_and(unused) {
+            return;
+        }
+        let Some(physical) = self.physical.remove(&handle) else {
+            return;
+        };
+        match physical.source {
+            Source::Own if physical.prop.location.kind == LOCATION_DEVICE => {
+                self.give(physical.prop.location.id as usize, physical.size);
+            }
+            Source::Own | Source::Foreign => {}
+            Source::Multicast(object) => {
+                for bound in object.bound {
+                    self.unmap_physical(bound.memory);
+                }
+            }
         }
     }
 
@@ -135,6 +164,7 @@ impl Driver {
             start,
             Mapping {
                 size,
+                offset,
                 handle,
                 access,
             },
@@ -145,6 +175,11 @@ impl Driver {
     /// One more mapping of a part of a handle.
     pub(super) fn map_physical(&mut self, handle: u64, offset: u64, size: u64) -> Answer<()> {
         let physical = self.referenced(handle)?;
+        if let Source::Multicast(object) = &physical.source
+            && !object.is_complete()
+        {
+            return Err(Code::ILLEGAL_STATE);
+        }
         let end = offset.checked_add(size).ok_or(Code::INVALID_VALUE)?;
         require(end <= physical.size)?;
         physical.mappings += 1;
