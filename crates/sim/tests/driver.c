@@ -1,44 +1,21 @@
 /* A program that loads the simulated driver as real ones are loaded, and checks what only a whole process
  * shows. The first argument names the check; the exit code is 0 if it holds. */
 #define _GNU_SOURCE
-#include "cuda.h"
+#include "check.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #undef cuMemAlloc
 #undef cuMemFree
 #undef cuGetProcAddress
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
-static void *library;
-#define F(name, type) ((__typeof__(type) *)dlsym(library, #name))
-
 /* What a preload would do: functions of the same names, which the driver must not take for its own. */
 __attribute__((visibility("default"))) CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
     (void)p, (void)n;
     return CUDA_ERROR_UNKNOWN;
-}
-
-static void begin(void) {
-    CUcontext context;
-    CHECK(F(cuInit, cuInit)(0) == 0);
-    CHECK(F(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)(&context, 0) == 0);
-    CHECK(F(cuCtxSetCurrent, cuCtxSetCurrent)(context) == 0);
 }
 
 static CUresult alloc(CUdeviceptr *p, size_t n) { return F(cuMemAlloc_v2, cuMemAlloc_v2)(p, n); }
@@ -209,11 +186,7 @@ static int settings(void) {
 
 int main(int count, char **arguments) {
     (void)count;
-    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
+    load();
     const char *check = arguments[1];
 #define RUN(name) if (strcmp(check, #name) == 0) return name()
     RUN(resolver);

@@ -14,11 +14,14 @@ fn workplace() -> &'static Path {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(&driver, &link).unwrap();
         assert!(link.exists(), "{} is not built", driver.display());
-        cc(
-            &["-rdynamic", "-Icudart", "tests/driver.c", "-o"],
-            &place.join("driver"),
-            &["-ldl", "-lpthread"],
-        );
+        for program in ["driver", "objects", "processes"] {
+            let source = format!("tests/{program}.c");
+            cc(
+                &["-rdynamic", "-Icudart", &source, "-o"],
+                &place.join(program),
+                &["-ldl", "-lpthread"],
+            );
+        }
         place
     })
 }
@@ -72,7 +75,11 @@ fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outp
 }
 
 fn holds(check: &str, environment: &[(&str, &str)]) -> Output {
-    let output = run(&workplace().join("driver"), &[check], environment);
+    holds_in("driver", check, environment)
+}
+
+fn holds_in(program: &str, check: &str, environment: &[(&str, &str)]) -> Output {
+    let output = run(&workplace().join(program), &[check], environment);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
@@ -123,6 +130,29 @@ fn ordered_failures_and_stalls_happen() {
 fn devices_and_version_are_settable() {
     let devices = ("OOMHOOK_SIM", "1x24GiB,free=8GiB");
     holds("settings", &[devices, ("OOMHOOK_SIM_DRIVER", "12040")]);
+}
+
+#[test]
+fn arrays_have_the_structs_of_the_header_in_both_widths() {
+    holds_in("objects", "arrays", &[]);
+    holds_in("objects", "sparse", &[]);
+}
+
+#[test]
+fn graphs_have_their_memory_from_the_first_launch_on() {
+    holds_in("objects", "graphs", &[]);
+    holds_in("objects", "nodes", &[]);
+}
+
+#[test]
+fn one_process_opens_the_memory_of_another() {
+    holds_in("processes", "ipc", &[]);
+}
+
+#[test]
+fn pools_and_physical_memory_cross_processes_as_files() {
+    holds_in("processes", "pool", &[]);
+    holds_in("processes", "physical", &[]);
 }
 
 #[test]
