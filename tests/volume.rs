@@ -47,3 +47,28 @@ fn many_events_are_counted_to_the_last_and_cost_little_memory() {
         added[1]
     );
 }
+
+#[test]
+fn very_many_stacks_are_shortened_and_that_is_said() {
+    const STACKS: u64 = 120_000;
+    let bench = Bench::shared();
+    let program = bench.build("stacks.c", Route::Driver, &["-O2"]);
+    let number = STACKS.to_string();
+    let plain = bench.plain(&program, &[&number]).output().expect("it runs");
+    let ran = bench.run(&program, &[&number], &[]);
+    assert!(ran.output.status.success(), "{}", ran.stderr());
+    ran.is("/totals/allocs", STACKS)
+        .is("/totals/frees", STACKS)
+        .is("/devices/0/live_bytes", 0);
+    let notes = ran.report["notes"].to_string();
+    assert!(notes.contains("very many different stacks"), "{notes}");
+    let kib = |stdout: &[u8]| -> u64 {
+        String::from_utf8_lossy(stdout)
+            .trim()
+            .parse()
+            .expect("a number")
+    };
+    let added = kib(&ran.output.stdout).saturating_sub(kib(&plain.stdout));
+    eprintln!("KiB added with {STACKS} different stacks: {added}");
+    assert!(added < 96 << 10, "{added} KiB");
+}

@@ -1,20 +1,32 @@
 //! Stacks by number: the same stack is stored once. Fixed, open-addressed, lock-free; nothing is ever removed, so what
 //! was found stays valid and the writer may read it at any later time.
+//!
+//! The room is bounded. When it gets scarce, new stacks are shortened to their innermost frames, of which there are far
+//! fewer different ones; the reader is told.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of the table: each holds the high half of a hash and a reference.
 const SLOTS: usize = 1 << 17;
-/// Words of the arena (32 MiB). Pages that were never written cost nothing.
-const WORDS: usize = 4 << 20;
+/// Words of the arena (12 MiB). Pages that were never written cost nothing.
+const WORDS: usize = 3 << 19;
 /// Beyond this many probes the stack counts as not to be found.
 const PROBES: usize = 64;
+
+/// Up to which word of the arena stacks are stored with how many frames.
+const LEVELS: [(usize, usize); 3] = [
+    (WORDS / 3 * 2, usize::MAX),
+    (WORDS / 12 * 11, 12),
+    (WORDS, 3),
+];
 
 /// A stack as stored: word 0 = generation << 32 | length, then the return addresses.
 pub struct Interner {
     slots: &'static [AtomicU64],
     arena: &'static [AtomicU64],
     next: AtomicUsize,
+    /// The level that the latest new stack needed.
+    level: AtomicU8,
 }
 
 /// A fast mix over the addresses; the table compares whole stacks, so only speed and spread count.
@@ -58,11 +70,33 @@ impl Interner {
             slots: reserve(SLOTS)?,
             arena: reserve(WORDS)?,
             next: AtomicUsize::new(1),
+            level: AtomicU8::new(0),
         })
     }
 
-    /// The reference of a stack, stored now if it is new; `None` when there is no room for it.
-    pub fn intern(&self, generation: u32, addresses: &[u64]) -> Option<u32> {
+    /// The reference of a stack, stored now if it is new, shortened if the room is scarce; 0 if there is none left.
+    pub fn intern(&self, generation: u32, addresses: &[u64]) -> u32 {
+        for ((limit, frames), level) in LEVELS.into_iter().zip(1..) {
+            let kept = &addresses[..addresses.len().min(frames)];
+            if let Some(reference) = self.find_or_store(generation, kept, limit) {
+                return reference;
+            }
+            self.level.fetch_max(level, Ordering::Relaxed);
+        }
+        0
+    }
+
+    /// What the reader should be told, by how scarce the room is.
+    pub fn shortage(&self) -> Option<&'static str> {
+        match self.level.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some("very many different stacks: new ones keep their innermost 12 frames only"),
+            2 => Some("far too many different stacks: new ones keep their innermost 3 frames only"),
+            _ => Some("no room for more different stacks: new ones are unknown"),
+        }
+    }
+
+    fn find_or_store(&self, generation: u32, addresses: &[u64], limit: usize) -> Option<u32> {
         let hash = hash(generation, addresses);
         let tag = hash & 0xffff_ffff_0000_0000;
         let mut stored = None;
@@ -72,7 +106,7 @@ impl Interner {
             if entry == 0 {
                 let reference = match stored {
                     Some(reference) => reference,
-                    None => self.store(generation, addresses)?,
+                    None => self.store(generation, addresses, limit)?,
                 };
                 stored = Some(reference);
                 match slot.compare_exchange(
@@ -95,12 +129,12 @@ impl Interner {
         None
     }
 
-    fn store(&self, generation: u32, addresses: &[u64]) -> Option<u32> {
+    fn store(&self, generation: u32, addresses: &[u64], limit: usize) -> Option<u32> {
         let needed = addresses.len() + 1;
         let at = self
             .next
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
-                (next + needed <= WORDS).then_some(next + needed)
+                (next + needed <= limit).then_some(next + needed)
             })
             .ok()?;
         for (word, address) in self.arena[at + 1..].iter().zip(addresses) {
@@ -148,37 +182,71 @@ mod tests {
     #[test]
     fn the_same_stack_has_the_same_reference() {
         let interner = Interner::new().expect("memory");
-        let first = interner.intern(1, &[10, 20, 30]).expect("room");
-        let other = interner.intern(1, &[10, 20, 31]).expect("room");
-        let later = interner.intern(2, &[10, 20, 30]).expect("room");
-        assert_eq!(interner.intern(1, &[10, 20, 30]), Some(first));
+        let first = interner.intern(1, &[10, 20, 30]);
+        let other = interner.intern(1, &[10, 20, 31]);
+        let later = interner.intern(2, &[10, 20, 30]);
+        assert_eq!(interner.intern(1, &[10, 20, 30]), first);
         assert!(first != other && first != later && other != later);
         assert_eq!(read(&interner, first), (1, vec![10, 20, 30]));
         assert_eq!(read(&interner, later), (2, vec![10, 20, 30]));
-        assert_eq!(
-            read(&interner, interner.intern(0, &[]).expect("room")),
-            (0, vec![])
+        assert_eq!(read(&interner, interner.intern(0, &[])), (0, vec![]));
+    }
+
+    #[test]
+    fn scarce_room_shortens_new_stacks_and_keeps_the_old_ones() {
+        let interner = Interner::new().expect("memory");
+        // A million stacks that differ in their outer frames only, as recursion makes them.
+        let stack = |number: u64| -> [u64; 40] {
+            std::array::from_fn(|frame| {
+                if frame < 20 {
+                    frame as u64
+                } else {
+                    number << 8 | frame as u64
+                }
+            })
+        };
+        let references: Vec<u32> = (0..1_000_000)
+            .map(|number| interner.intern(0, &stack(number)))
+            .collect();
+        assert!(references.iter().all(|reference| *reference != 0));
+        let whole = references
+            .iter()
+            .position(|reference| read(&interner, *reference).1.len() < 40);
+        let whole = whole.expect("the room is bounded");
+        assert!(whole > 20_000, "{whole}");
+        for number in (0..whole).step_by(997) {
+            assert_eq!(read(&interner, references[number]).1, stack(number as u64));
+            assert_eq!(
+                interner.intern(0, &stack(number as u64)),
+                references[number]
+            );
+        }
+        for number in (whole..references.len()).step_by(9973) {
+            assert_eq!(
+                read(&interner, references[number]).1,
+                stack(number as u64)[..12]
+            );
+        }
+        assert!(
+            interner
+                .shortage()
+                .expect("it is said")
+                .contains("innermost 12")
         );
     }
 
     #[test]
-    fn a_full_table_says_so_and_keeps_what_it_has() {
+    fn without_any_room_left_stacks_are_unknown() {
         let interner = Interner::new().expect("memory");
         let stack =
-            |number: u64| -> [u64; 60] { std::array::from_fn(|frame| number << 8 | frame as u64) };
-        let mut kept = Vec::new();
-        let refused = (0..200_000).find(|number| match interner.intern(0, &stack(*number)) {
-            Some(reference) => {
-                kept.push(reference);
-                false
-            }
-            None => true,
-        });
-        assert!(refused.is_some());
-        assert!(kept.len() > 50_000, "{}", kept.len());
-        for (number, reference) in kept.iter().enumerate().step_by(997) {
-            assert_eq!(read(&interner, *reference).1, stack(number as u64));
-        }
+            |number: u64| -> [u64; 40] { std::array::from_fn(|frame| number << 8 | frame as u64) };
+        let last = (0..400_000)
+            .map(|number| interner.intern(0, &stack(number)))
+            .last();
+        assert_eq!(last, Some(0));
+        assert!(interner.shortage().expect("it is said").contains("unknown"));
+        let first = interner.intern(0, &stack(0));
+        assert_eq!(read(&interner, first).1, stack(0), "what was there stays");
     }
 
     #[test]
@@ -189,7 +257,7 @@ mod tests {
                 .map(|_| {
                     scope.spawn(|| {
                         (0..5000)
-                            .map(|number| interner.intern(0, &[number, 1, 2]).expect("room"))
+                            .map(|number| interner.intern(0, &[number, 1, 2]))
                             .collect()
                     })
                 })

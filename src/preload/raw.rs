@@ -45,7 +45,7 @@ pub enum Kind {
     Thread,
     /// Name of the thread in a and b.
     ThreadExit,
-    /// a = a leaked `Box<Parcel>`, for what is rare and large.
+    /// a = a leaked `Box<Record>`, for what is rare and large.
     Boxed,
 }
 
@@ -53,23 +53,6 @@ pub enum Kind {
 pub const KNOWN_REQUESTED: u8 = 1;
 /// `Raw::flags`: free and total bytes of the device are known.
 pub const KNOWN_FREE: u8 = 2;
-
-/// `Raw::flags`: the stack came in a parcel just before, in the same thread (the table of stacks is full).
-pub const STACK_IN_PARCEL: u8 = 4;
-
-/// What does not fit into an event.
-#[derive(Debug, PartialEq)]
-pub enum Parcel {
-    /// A record as it is to be written; its thread, device and stack numbers are final.
-    Record(Record),
-    /// A stack that found no place in the table.
-    Stack {
-        /// Generation of the loaded libraries that its addresses belong to.
-        generation: u32,
-        /// Return addresses, innermost first.
-        addresses: Vec<u64>,
-    },
-}
 
 /// No device, or not known.
 pub const NO_DEVICE: u8 = u8::MAX;
@@ -120,23 +103,23 @@ impl Raw {
         }
     }
 
-    /// What is too rare or too large for the fields.
-    pub fn boxed(parcel: Parcel) -> Raw {
-        let parcel = Box::into_raw(Box::new(parcel));
+    /// A record that is too rare or too large for the fields; its numbers (thread, device) are final.
+    pub fn boxed(record: Record) -> Raw {
+        let record = Box::into_raw(Box::new(record));
         Raw {
-            a: parcel.expose_provenance() as u64,
+            a: record.expose_provenance() as u64,
             ..Raw::new(Kind::Boxed)
         }
     }
 
-    /// Takes the parcel of a boxed event back.
+    /// Takes the record of a boxed event back.
     ///
     /// # Safety
     /// `self` was made by [`Raw::boxed`] and this is the only call for it.
-    pub unsafe fn unbox(&self) -> Parcel {
-        let parcel = std::ptr::with_exposed_provenance_mut::<Parcel>(self.a as usize);
+    pub unsafe fn unbox(&self) -> Record {
+        let record = std::ptr::with_exposed_provenance_mut::<Record>(self.a as usize);
         // SAFETY: `boxed` leaked it, and by the contract nobody has taken it back yet.
-        *unsafe { Box::from_raw(parcel) }
+        *unsafe { Box::from_raw(record) }
     }
 
     /// The space, if one is set.
@@ -183,19 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_comes_back() {
-        let raw = Raw::boxed(Parcel::Stack {
-            generation: 7,
-            addresses: vec![1, 2],
-        });
+    fn a_boxed_record_comes_back() {
+        let record = Record::Note {
+            time_ns: 7,
+            text: "x".into(),
+        };
+        let raw = Raw::boxed(record.clone());
         // SAFETY: made by `boxed` just above, taken once.
-        let parcel = unsafe { raw.unbox() };
-        assert_eq!(
-            parcel,
-            Parcel::Stack {
-                generation: 7,
-                addresses: vec![1, 2]
-            }
-        );
+        assert_eq!(unsafe { raw.unbox() }, record);
     }
 }

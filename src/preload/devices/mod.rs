@@ -5,7 +5,7 @@ pub mod pools;
 
 use super::doors;
 use super::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
-use super::raw::{NO_DEVICE, Parcel};
+use super::raw::NO_DEVICE;
 use super::record::Call;
 use oomhook_trace::record::Device;
 use oomhook_trace::{Record, Space};
@@ -224,13 +224,13 @@ fn describe(call: &Call, ordinal: u8) {
     } else {
         0
     };
-    call.parcel(Parcel::Record(Record::Device(Device {
+    call.announce(Record::Device(Device {
         ordinal: u32::from(ordinal),
         uuid,
         name,
         pci_bus_id,
         total_bytes,
-    })));
+    }));
 }
 
 /// Ordinals of the devices seen so far.

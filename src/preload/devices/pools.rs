@@ -2,7 +2,7 @@
 
 use super::super::captures;
 use super::super::hooks::abi::{Code, DeviceOrdinal, LOCATION_DEVICE, Location, Pool, SUCCESS};
-use super::super::raw::{NO_DEVICE, Parcel};
+use super::super::raw::NO_DEVICE;
 use super::super::record::Call;
 use super::super::state::Recorder;
 use super::driver_function;
@@ -93,12 +93,7 @@ fn event(time_ns: u64, thread: u32, device: u8, what: What) -> Record {
 pub fn send_state(call: &Call, pool: u64) {
     if let Some(what) = figures(pool) {
         let device = place(pool).map_or(NO_DEVICE, |(_, device)| device);
-        call.parcel(Parcel::Record(event(
-            call.now(),
-            call.thread_number(),
-            device,
-            what,
-        )));
+        call.announce(event(call.now(), call.thread_number(), device, what));
     }
 }
 

@@ -7,7 +7,7 @@
 use super::devices::pools;
 use super::doors::bypass;
 use super::guard::{self, Busy, NO_ID};
-use super::raw::{Parcel, Raw};
+use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
 use super::{channel, report};
@@ -55,7 +55,7 @@ unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     let Some(_busy) = Busy::enter() else { return };
     let _ = std::panic::catch_unwind(|| {
         for record in pools::all_states(recorder, thread_number()) {
-            channel::send(&recorder.sender, Raw::boxed(Parcel::Record(record)));
+            channel::send(&recorder.sender, Raw::boxed(record));
         }
     });
 }
@@ -89,7 +89,7 @@ fn name_bypasses(recorder: &Recorder) {
              what that allocates is not seen"
         );
         let time_ns = recorder.now();
-        let note = Parcel::Record(Record::Note { time_ns, text });
+        let note = Record::Note { time_ns, text };
         channel::send(&recorder.sender, Raw::boxed(note));
     }
 }

@@ -19,9 +19,10 @@ pub mod virtual_memory;
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY};
-use super::raw::{Parcel, Raw, STACK_IN_PARCEL};
+use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::{channel, stack, threads};
+use oomhook_trace::Record;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -80,18 +81,13 @@ impl Call<'_> {
     }
 
     /// Sends an event with the stack of the calling thread.
-    pub fn send_here(&self, mut raw: Raw) {
-        if !self.recorder.config.native_stacks {
-            return self.send(raw);
-        }
-        match stack::capture(self.recorder) {
-            stack::Captured::Known(reference) => self.send_with_stack(raw, reference),
-            stack::Captured::Parcel(parcel) => {
-                self.parcel(parcel);
-                raw.flags |= STACK_IN_PARCEL;
-                self.send(raw);
-            }
-        }
+    pub fn send_here(&self, raw: Raw) {
+        let stack = if self.recorder.config.native_stacks {
+            stack::capture(self.recorder)
+        } else {
+            0
+        };
+        self.send_with_stack(raw, stack);
     }
 
     fn send_with_stack(&self, raw: Raw, stack: u32) {
@@ -119,13 +115,13 @@ impl Call<'_> {
     }
 
     /// Sends what does not fit into an event.
-    pub fn parcel(&self, parcel: Parcel) {
+    pub fn announce(&self, record: Record) {
         let thread = threads::number(self.recorder, self.thread);
         channel::send(
             &self.recorder.sender,
             Raw {
                 thread,
-                ..Raw::boxed(parcel)
+                ..Raw::boxed(record)
             },
         );
     }
@@ -291,12 +287,12 @@ fn remember_bypass(call: &Call, real: usize) {
     let first = !ANY_BYPASSING.swap(true, Ordering::AcqRel);
     if first {
         let library = super::libraries::path_of(real);
-        call.parcel(Parcel::Record(oomhook_trace::Record::Note {
+        call.announce(Record::Note {
             time_ns: call.recorder.now(),
             text: format!(
                 "{library} reaches the driver past oomhook's doors (loaded with RTLD_DEEPBIND?): \
                  its calls are recorded at the level of the CUDA runtime"
             ),
-        }));
+        });
     }
 }

@@ -3,37 +3,21 @@
 mod native;
 
 use super::libraries;
-use super::raw::Parcel;
 use super::state::Recorder;
 
 /// Most frames that any setting can ask for.
 pub const MOST_FRAMES: usize = 256;
 
-/// A captured stack.
-pub enum Captured {
-    /// In the table (0: no frame at all).
-    Known(u32),
-    /// The table is full: the stack itself.
-    Parcel(Parcel),
-}
-
-/// Captures the calling thread's stack.
-pub fn capture(recorder: &Recorder) -> Captured {
+/// Captures the calling thread's stack: a reference into the table; 0 if there is no frame, or no room.
+pub fn capture(recorder: &Recorder) -> u32 {
     let mut addresses = [0u64; MOST_FRAMES];
     let depth = recorder.config.depth.min(MOST_FRAMES);
     let length = native::capture(&mut addresses[..depth]);
-    let addresses = &addresses[..length];
-    if addresses.is_empty() {
-        return Captured::Known(0);
+    if length == 0 {
+        return 0;
     }
     let generation = libraries::generation();
-    match recorder.stacks.intern(generation, addresses) {
-        Some(reference) => Captured::Known(reference),
-        None => Captured::Parcel(Parcel::Stack {
-            generation,
-            addresses: addresses.to_vec(),
-        }),
-    }
+    recorder.stacks.intern(generation, &addresses[..length])
 }
 
 /// The first unwind and the first scan are slow and may allocate: done before the first event.

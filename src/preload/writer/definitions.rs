@@ -2,10 +2,10 @@
 
 use super::super::hooks;
 use super::super::libraries::{self, Object, Scan};
-use super::super::raw::{Raw, STACK_IN_PARCEL};
+use super::super::raw::Raw;
 use super::super::state::Recorder;
 use oomhook_trace::record::Library;
-use oomhook_trace::{FrameId, LibraryId, Record, StackId, ThreadId};
+use oomhook_trace::{FrameId, LibraryId, Record, StackId};
 use std::collections::HashMap;
 
 /// Scans kept: a stack may come a little later than the next change of the loaded libraries.
@@ -37,8 +37,6 @@ pub struct Definitions {
     frames: HashMap<(LibraryId, u64), FrameId>,
     stacks: HashMap<u32, StackId>,
     last_stack: StackId,
-    /// Stacks that came in parcels, waiting for their thread's next event.
-    parcels: HashMap<ThreadId, (u32, Vec<u64>)>,
     addresses: Vec<u64>,
 }
 
@@ -46,11 +44,6 @@ impl Definitions {
     /// The definitions made since the last call, to be written before what uses them.
     pub fn take_new(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.new)
-    }
-
-    /// Keeps a stack that found no place in the table for the next event of its thread.
-    pub fn keep_parcel(&mut self, thread: ThreadId, generation: u32, addresses: Vec<u64>) {
-        self.parcels.insert(thread, (generation, addresses));
     }
 
     /// The call's number (the event's own), defined at its first use.
@@ -74,13 +67,6 @@ impl Definitions {
 
     /// The number of an event's stack.
     pub fn stack(&mut self, recorder: &Recorder, raw: &Raw) -> StackId {
-        if raw.flags & STACK_IN_PARCEL != 0 {
-            let Some((generation, addresses)) = self.parcels.remove(&raw.thread) else {
-                return 0;
-            };
-            // Defined anew each time: the table is full, and dropping a definition would be a lie.
-            return self.define(generation, &addresses);
-        }
         if raw.stack == 0 {
             return 0;
         }

@@ -16,7 +16,7 @@ pub use file::names;
 
 use super::channel::TAKEN;
 use super::config::Keep;
-use super::raw::{Kind, Parcel, Raw};
+use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
@@ -159,6 +159,8 @@ struct Writer {
     flush_after: Duration,
     /// Only the state at the end is written, no events.
     summary: bool,
+    /// What was said of the room for stacks.
+    shortage: Option<&'static str>,
     /// Highest flush ticket that was passed on.
     served: u64,
 }
@@ -187,6 +189,7 @@ impl Writer {
             segment,
             flush_after,
             summary: recorder.config.keep == Keep::Summary,
+            shortage: None,
             served: 0,
             header,
             output,
@@ -259,17 +262,8 @@ impl Writer {
     fn take(&mut self, raw: &Raw) {
         if raw.kind == Kind::Boxed {
             // SAFETY: each boxed event is taken from the channel once.
-            match unsafe { raw.unbox() } {
-                Parcel::Record(record) => self.emit(&record),
-                Parcel::Stack {
-                    generation,
-                    addresses,
-                } => {
-                    self.definitions
-                        .keep_parcel(raw.thread, generation, addresses);
-                }
-            }
-            return;
+            let record = unsafe { raw.unbox() };
+            return self.emit(&record);
         }
         let (stack, call) = {
             let Writer {
@@ -317,8 +311,13 @@ impl Writer {
         self.tell();
     }
 
-    /// Passes on what happened to the file.
+    /// Passes on what happened to the file and to the table of stacks.
     fn tell(&mut self) {
+        let shortage = self.recorder.stacks.shortage();
+        if shortage != self.shortage {
+            self.shortage = shortage;
+            self.note(shortage.unwrap_or_default().to_owned());
+        }
         for text in self.output.take_notes() {
             state::say(&text);
             self.note(text);
