@@ -18,7 +18,7 @@ impl Ledger {
         let effect = match self.find_freed(family, address) {
             Some(slot) => self.free_known(event, family, slot),
             None => {
-                let counted = family.is_allocation();
+                let counted = family.is_allocation() && !self.graphs.gives(address);
                 if counted {
                     self.totals.frees += 1;
                     self.totals.untracked_frees += 1;

@@ -6,7 +6,7 @@ use crate::blocks::{Block, State};
 use crate::ledger::Ledger;
 use oomhook_trace::{Event, Space, What};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A device's memory for graphs, as last seen.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -38,9 +38,27 @@ pub struct Graphs {
     /// Captures that did not.
     pub failed_captures: u64,
     memory: BTreeMap<u8, GraphMemory>,
+    /// What nodes will give. A launch may leave it to a stream-ordered free, which is then no free of a block.
+    addresses: BTreeSet<u64>,
 }
 
+/// Addresses of nodes kept.
+const MOST_ADDRESSES: usize = 65_536;
+
 impl Graphs {
+    pub(crate) fn alloc_node(&mut self, address: u64, bytes: u64) {
+        self.alloc_nodes += 1;
+        self.requested_bytes = self.requested_bytes.saturating_add(bytes);
+        if self.addresses.len() < MOST_ADDRESSES {
+            self.addresses.insert(address);
+        }
+    }
+
+    /// True if a node of a graph gives this address.
+    pub(crate) fn gives(&self, address: u64) -> bool {
+        self.addresses.contains(&address)
+    }
+
     /// A device's memory for graphs, if it was ever asked for.
     #[must_use]
     pub fn memory(&self, device: u8) -> Option<&GraphMemory> {

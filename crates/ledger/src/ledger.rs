@@ -171,10 +171,7 @@ impl Ledger {
                 bytes,
             } => self.objects.create(event, object, handle, bytes),
             What::Destroyed { object, handle } => self.objects.destroy(object, handle),
-            What::GraphAlloc { bytes, .. } => {
-                self.graphs.alloc_nodes += 1;
-                self.graphs.requested_bytes = self.graphs.requested_bytes.saturating_add(bytes);
-            }
+            What::GraphAlloc { address, bytes, .. } => self.graphs.alloc_node(address, bytes),
             What::GraphFree { .. } => self.graphs.free_nodes += 1,
             What::GraphMemory { .. } => self.graph_memory(event),
             What::CaptureEnd { ok: true } => self.graphs.captures += 1,
