@@ -225,6 +225,27 @@ fn another_wrapper_of_the_runtime_keeps_its_place_in_the_chain() {
 }
 
 #[test]
+fn a_limiter_below_us_is_seen_through_and_still_limits() {
+    let bench = Bench::shared();
+    let limiter = bench.library("limiter.c", "liblimiter.so", &[], &[]);
+    for (program, arguments) in [
+        (bench.build("leak.c", Route::Shared, &[]), &[][..]),
+        (bench.build("leak.c", Route::Static, &[]), &[]),
+        (driver_program(bench, "dlsym"), &["dlsym", "leak"]),
+        (driver_program(bench, "resolver"), &["resolver", "leak"]),
+    ] {
+        let mut run = bench.start(&program, arguments);
+        let ours = artefacts().library.display().to_string();
+        run.command
+            .env("LD_PRELOAD", format!("{ours}:{}", limiter.display()));
+        let ran = run.finish();
+        ran.says(0, "limiter: 1\n").is("/totals/allocs", 1);
+        ran.is("/devices/0/live_bytes", 5_242_880);
+        ran.leaks_are(&[("keep_weights", 5_242_880, 1)]);
+    }
+}
+
+#[test]
 fn another_wrapper_of_the_driver_keeps_its_place_in_the_chain() {
     let program = driver_program(Bench::shared(), "symbol");
     for ran in with_wrapper(&program, &["symbol", "leak"]) {

@@ -23,6 +23,11 @@ fn real() -> usize {
 
 /// glibc's own `dlsym`; 0 if this glibc is not known.
 pub fn glibc_dlsym() -> usize {
+    static FOUND: AtomicUsize = AtomicUsize::new(0);
+    let known = FOUND.load(Ordering::Acquire);
+    if known != 0 {
+        return known;
+    }
     let mut found = 0;
     for version in VERSIONS {
         // SAFETY: NUL-terminated names; a version that does not exist gives NULL. `dlvsym` is not interposed by us.
@@ -32,6 +37,7 @@ pub fn glibc_dlsym() -> usize {
             break;
         }
     }
+    FOUND.store(found, Ordering::Release);
     found
 }
 
@@ -52,14 +58,26 @@ fn find_real() -> usize {
     found
 }
 
-/// The real `dlsym`, asked by us. NULL when there is none (a glibc that we do not know).
+/// A look-up by glibc itself, past all wrappers: RTLD_NEXT is relative to this library, and a handle gives what its library
+/// exports. For all that we want to know ourselves.
 #[inline(never)]
-pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    let real = real();
+pub fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    ask(glibc_dlsym(), handle, name)
+}
+
+/// A look-up through the chain, as the caller of our `dlsym` would make it without us. (Not for RTLD_NEXT, which a wrapper
+/// in the chain takes relative to itself.)
+#[inline(never)]
+fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    ask(real(), handle, name)
+}
+
+/// NULL when there is none (a glibc that we do not know).
+fn ask(real: usize, handle: *mut c_void, name: &CStr) -> *mut c_void {
     if real == 0 {
         return std::ptr::null_mut();
     }
-    // SAFETY: `find_real` took it from the loader under the name `dlsym`.
+    // SAFETY: the loader gave it under the name `dlsym`.
     let real: Dlsym = unsafe { std::mem::transmute::<usize, Dlsym>(real) };
     // SAFETY: the handle is a pseudo handle or one that the caller holds; the name is NUL-terminated.
     unsafe { real(handle, name.as_ptr()) }
@@ -127,13 +145,13 @@ fn is_elsewhere(row: &'static Row, name: &CStr) -> bool {
     if hooks::is_driver(row) && super::libcuda().is_some() {
         return true;
     }
-    let first = real_dlsym(libc::RTLD_DEFAULT, name);
+    let first = look_up(libc::RTLD_DEFAULT, name);
     if !first.is_null() && !super::is_ours(first) {
         // Of a library before us.
         return true;
     }
     // Asked last, so that it is this failure that `dlerror` speaks of.
-    !real_dlsym(libc::RTLD_NEXT, name).is_null()
+    !look_up(libc::RTLD_NEXT, name).is_null()
 }
 
 #[cfg(not(test))]

@@ -57,9 +57,7 @@ fn loaded(name: &CStr) -> Option<*mut c_void> {
 
 /// A driver function by exact symbol, as libcuda exports it; null if there is none.
 pub fn driver_symbol(name: &CStr) -> *mut c_void {
-    libcuda().map_or(std::ptr::null_mut(), |handle| {
-        dlsym::real_dlsym(handle, name)
-    })
+    libcuda().map_or(std::ptr::null_mut(), |handle| dlsym::look_up(handle, name))
 }
 
 /// Where the exported symbol of a driver function leads.
@@ -69,7 +67,7 @@ pub fn exported_target(row: &'static Row) -> *const c_void {
     row.exported(|| {
         // What the program's own binding would have found without us: the next one in the global scope (which may be
         // another preloaded library's), else libcuda loaded privately.
-        let next = dlsym::real_dlsym(libc::RTLD_NEXT, row.symbol);
+        let next = dlsym::look_up(libc::RTLD_NEXT, row.symbol);
         if next.is_null() {
             driver_symbol(row.symbol)
         } else {
@@ -121,6 +119,30 @@ fn module_of(address: *const c_void) -> Option<Module> {
             base: info.assume_init().dli_fbase,
         }
     })
+}
+
+/// The dynamic symbol of exactly this address, if it lies outside libcuda and outside this library.
+fn foreign_symbol(address: *const c_void) -> Option<&'static CStr> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the out-parameter is valid for writes; the address is only compared with load ranges.
+    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: dladdr succeeded, so it is filled in.
+    let info = unsafe { info.assume_init() };
+    let driver = driver_symbol(c"cuInit");
+    let is_known = |base: usize| {
+        base == module_base(driver as usize)
+            || base == module_base(libcuda as fn() -> Option<*mut c_void> as usize)
+    };
+    if info.dli_sname.is_null()
+        || info.dli_saddr.cast_const() != address
+        || is_known(info.dli_fbase as usize)
+    {
+        return None;
+    }
+    // SAFETY: the name lies in the string table of an object whose function the caller was just given.
+    Some(unsafe { CStr::from_ptr(info.dli_sname) })
 }
 
 /// Load address of the object that holds `address`; 0 if none does.

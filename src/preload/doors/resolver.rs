@@ -2,7 +2,7 @@
 //! up in {real address → hook}. No version table, no suffix logic, no touching of status values.
 
 use super::super::hooks::{self, RowId, row::Row};
-use super::dlsym::real_dlsym;
+use super::dlsym::look_up;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
@@ -26,7 +26,7 @@ fn fill() {
         return;
     };
     for (id, row) in hooks::rows().filter(|(_, row)| hooks::is_driver(row)) {
-        let real = real_dlsym(libcuda, row.symbol);
+        let real = look_up(libcuda, row.symbol);
         // The real address takes a slot now, so that no other function of this name can crowd it out.
         if row.thunk_for(real).is_some() {
             insert(real as usize, id);
@@ -61,7 +61,7 @@ pub fn substitute(pointer: *mut c_void) -> Option<*const c_void> {
     let mut at = bucket(pointer as usize);
     loop {
         match ADDRESSES[at].load(Ordering::Acquire) {
-            0 => return None,
+            0 => return substitute_foreign(pointer),
             holder if holder == pointer as usize => {
                 let mut id = ROWS[at].load(Ordering::Acquire);
                 while id == RowId::MAX {
@@ -73,6 +73,18 @@ pub fn substitute(pointer: *mut c_void) -> Option<*const c_void> {
             }
             _ => at = (at + 1) % BUCKETS,
         }
+    }
+}
+
+/// A pointer that is none of the driver's may be another interposer's function of the same name (a limiter below us):
+/// its dynamic symbol tells which, and its copy of our hook leads to it.
+#[cold]
+fn substitute_foreign(pointer: *mut c_void) -> Option<*const c_void> {
+    let row = hooks::find(super::foreign_symbol(pointer)?)?.1;
+    if hooks::is_driver(row) {
+        row.thunk_for(pointer)
+    } else {
+        None
     }
 }
 

@@ -2,7 +2,7 @@
 //! must reach the one that the caller was linked to.
 
 use super::super::hooks::{self, table};
-use super::dlsym::real_dlsym;
+use super::dlsym::look_up;
 use super::{loaded, module_of};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -64,12 +64,12 @@ extern "C" fn absent() -> i32 {
 fn find(row: u16, return_address: usize) -> Option<*const c_void> {
     let row = &table::RUNTIME[usize::from(row)];
     let real = of_caller(row.symbol, return_address)
-        .or_else(|| non_null(real_dlsym(libc::RTLD_NEXT, row.symbol)))
+        .or_else(|| non_null(look_up(libc::RTLD_NEXT, row.symbol)))
         .or_else(|| {
             RUNTIMES
                 .iter()
                 .filter_map(|name| loaded(name))
-                .find_map(|handle| non_null(real_dlsym(handle, row.symbol)))
+                .find_map(|handle| non_null(look_up(handle, row.symbol)))
         })?;
     pin(real);
     // With all slots taken the caller goes to its runtime unlabelled.
@@ -91,14 +91,14 @@ fn of_caller(symbol: &CStr, return_address: usize) -> Option<*mut c_void> {
         return None;
     }
     let handle = loaded(name)?;
-    let found = real_dlsym(handle, symbol);
+    let found = look_up(handle, symbol);
     // SAFETY: the reference that `loaded` took just now.
     unsafe { libc::dlclose(handle) };
     let found = non_null(found).filter(|found| !super::is_ours(*found))?;
     if super::module_base(found as usize) == module.base as usize {
         // The caller's own function of that name. If the global scope finds that one first, the caller is a wrapper
         // preloaded before us: it got us by RTLD_NEXT, and wants what comes after us.
-        let first = real_dlsym(libc::RTLD_DEFAULT, symbol);
+        let first = look_up(libc::RTLD_DEFAULT, symbol);
         if first == found {
             return None;
         }
