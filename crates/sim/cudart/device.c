@@ -78,6 +78,16 @@ cudaError_t cudaDeviceSynchronize(void) {
     return DO(ctxSynchronize());
 }
 
+cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value) {
+    ENTER();
+    return DO(ctxSetLimit((CUlimit)limit, value));
+}
+
+cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit) {
+    ENTER();
+    return DO(ctxGetLimit(value, (CUlimit)limit));
+}
+
 cudaError_t cudaDeviceReset(void) {
     cudaError_t error = cudart_double_init();
     if (error != cudaSuccess) return cudart_double_note(error);

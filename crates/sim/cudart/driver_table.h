@@ -9,6 +9,8 @@ DRIVER(primaryReset, cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, 0
 DRIVER(ctxGetCurrent, cuCtxGetCurrent, "cuCtxGetCurrent", 4000, 0, "cuCtxGetCurrent")
 DRIVER(ctxSetCurrent, cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0, "cuCtxSetCurrent")
 DRIVER(ctxSynchronize, cuCtxSynchronize, "cuCtxSynchronize", 2000, 0, "cuCtxSynchronize")
+DRIVER(ctxSetLimit, cuCtxSetLimit, "cuCtxSetLimit", 3010, 0, "cuCtxSetLimit")
+DRIVER(ctxGetLimit, cuCtxGetLimit, "cuCtxGetLimit", 3010, 0, "cuCtxGetLimit")
 
 DRIVER(memGetInfo, cuMemGetInfo, "cuMemGetInfo", 3020, 0, "cuMemGetInfo_v2")
 DRIVER(memAlloc, cuMemAlloc, "cuMemAlloc", 3020, 0, "cuMemAlloc_v2")

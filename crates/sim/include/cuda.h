@@ -36,7 +36,6 @@
 #define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 #define cuEventDestroy cuEventDestroy_v2
-#define cuModuleGetGlobal cuModuleGetGlobal_v2
 #define cuGetProcAddress cuGetProcAddress_v2
 
 /* With per-thread default streams, functions that take a stream mean their twins. */
@@ -69,7 +68,12 @@
 #define cuStreamEndCapture OOMHOOK_SIM_PTSZ(cuStreamEndCapture)
 #define cuStreamIsCapturing OOMHOOK_SIM_PTSZ(cuStreamIsCapturing)
 #define cuEventRecord OOMHOOK_SIM_PTSZ(cuEventRecord)
-#define cuLaunchKernel OOMHOOK_SIM_PTSZ(cuLaunchKernel)
+#if CUDA_VERSION >= 13000
+#define cuMemAdvise cuMemAdvise_v2
+#define cuMemPrefetchAsync OOMHOOK_SIM_PTSZ(cuMemPrefetchAsync_v2)
+#else
+#define cuMemPrefetchAsync OOMHOOK_SIM_PTSZ(cuMemPrefetchAsync)
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -159,8 +163,14 @@ typedef enum CUlimit_enum {
     CU_LIMIT_MALLOC_HEAP_SIZE = 2
 } CUlimit;
 
+typedef enum CUmem_advise_enum {
+    CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
+    CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3
+} CUmem_advise;
+
 typedef enum CUmemLocationType_enum {
     CU_MEM_LOCATION_TYPE_INVALID = 0,
+    CU_MEM_LOCATION_TYPE_NONE = 0,
     CU_MEM_LOCATION_TYPE_DEVICE = 1,
     CU_MEM_LOCATION_TYPE_HOST = 2,
     CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
@@ -169,7 +179,8 @@ typedef enum CUmemLocationType_enum {
 
 typedef enum CUmemAllocationType_enum {
     CU_MEM_ALLOCATION_TYPE_INVALID = 0,
-    CU_MEM_ALLOCATION_TYPE_PINNED = 1
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+    CU_MEM_ALLOCATION_TYPE_MANAGED = 2
 } CUmemAllocationType;
 
 typedef enum CUmemAllocationHandleType_enum {
@@ -288,6 +299,14 @@ CUresult cuMemGetInfo(size_t *free, size_t *total);
 CUresult cuMemAlloc(CUdeviceptr *pointer, size_t bytes);
 CUresult cuMemAllocPitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
                          unsigned int element);
+#if CUDA_VERSION >= 13000
+CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation location);
+CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUmemLocation location,
+                            unsigned int flags, CUstream stream);
+#else
+CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device);
+CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice device, CUstream stream);
+#endif
 CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFree(CUdeviceptr pointer);
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer);
@@ -328,6 +347,10 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device);
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                CUmemAllocationType type);
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
 
 /* Virtual memory management */
 CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t size, size_t alignment, CUdeviceptr hint,
@@ -342,12 +365,14 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset,
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t size);
 CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc *access,
                         size_t count);
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                        CUdeviceptr pointer);
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
                                        CUmemAllocationGranularity_flags option);
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                 CUmemGenericAllocationHandle handle);
 
-/* Streams, events, capture, modules */
+/* Streams, events, capture */
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);
 CUresult cuStreamDestroy(CUstream stream);
@@ -363,14 +388,6 @@ CUresult cuEventRecord(CUevent event, CUstream stream);
 CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventDestroy(CUevent event);
-CUresult cuModuleLoad(CUmodule *module, const char *path);
-CUresult cuModuleLoadData(CUmodule *module, const void *image);
-CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY,
-                        unsigned int gridZ, unsigned int blockX, unsigned int blockY,
-                        unsigned int blockZ, unsigned int shared, CUstream stream,
-                        void **arguments, void **extra);
 
 #ifdef __cplusplus
 }
@@ -379,5 +396,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gr
 #include "cuda/array.h"
 #include "cuda/graph.h"
 #include "cuda/share.h"
+#include "cuda/module.h"
 
 #endif

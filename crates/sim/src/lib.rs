@@ -13,6 +13,8 @@
 //! |---|---|---|
 //! | `OOMHOOK_SIM` | devices, `COUNTxSIZE`; `,free=SIZE` says how much of each is free because another process holds the rest | `2x16GiB` |
 //! | `OOMHOOK_SIM_CONTEXT` | device memory that each context takes | `0` |
+//! | `OOMHOOK_SIM_MODULE` | device memory that each load of a module takes | `0` |
+//! | `OOMHOOK_SIM_STACK` | device memory for each byte of stack that `cuCtxSetLimit` asks for beyond 1024; an H200 takes 270,336 | `0` |
 //! | `OOMHOOK_SIM_DRIVER` | version that the driver reports | `13000` |
 //! | `OOMHOOK_SIM_FAIL` | `SYMBOL#N=CODE,…`: the N-th call of that exported symbol (`*`: every call) answers CODE and does nothing | none |
 //! | `OOMHOOK_SIM_STALL` | `SYMBOL#N=50ms,…`: that call sleeps after its effect and before it returns (`us`, `ms`, `s`) | none |
@@ -53,6 +55,7 @@ mod faults;
 mod gate;
 mod os;
 mod pointer;
+mod ptx;
 mod settings;
 mod state;
 mod ticket;

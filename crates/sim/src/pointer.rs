@@ -5,6 +5,7 @@
 //! points to a live object of that type for the duration of the call.
 
 use crate::codes::Answer;
+use crate::ptx;
 use std::ffi::{CStr, c_char, c_void};
 
 /// A place for a result (`T*`), NULL or writable.
@@ -117,6 +118,31 @@ impl Text {
     #[cfg(test)]
     pub fn of(text: &'static CStr) -> Text {
         Text(text.as_ptr())
+    }
+}
+
+/// An image of code (`const void*`): NULL, a terminated text, or something that begins with a magic
+/// number. Any other beginning is compared no further than to the first byte that differs.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Image(*const u8);
+
+impl Image {
+    /// All of a text, the magic number of anything binary, and nothing of junk.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL, and as long as the bytes before agreed with a magic number (promise of the type).
+        let at = |index: usize| unsafe { self.0.wrapping_add(index).read() };
+        let starts = |magic: &[u8]| (0..magic.len()).all(|index| at(index) == magic[index]);
+        Some(match ptx::kind(starts) {
+            // SAFETY: a text is terminated (promise of the type), and lives as long as the call.
+            Some(ptx::Kind::Text) => unsafe { CStr::from_ptr(self.0.cast()) }.to_bytes(),
+            // SAFETY: that many bytes were compared just now, and live as long as the call.
+            Some(ptx::Kind::Binary) => unsafe { std::slice::from_raw_parts(self.0, 4) },
+            None => &[],
+        })
     }
 }
 

@@ -13,6 +13,10 @@ pub struct Settings {
     pub taken: u64,
     /// What each context costs.
     pub context: u64,
+    /// What each load of a module costs.
+    pub module: u64,
+    /// What each byte of stack beyond the first 1024 costs.
+    pub stack: u64,
     pub version: c_int,
 }
 
@@ -23,6 +27,8 @@ impl Default for Settings {
             memory: 16 << 30,
             taken: 0,
             context: 0,
+            module: 0,
+            stack: 0,
             version: 13000,
         }
     }
@@ -45,10 +51,16 @@ impl Settings {
                 None => complain(bad("OOMHOOK_SIM", &text, "2x16GiB or 2x16GiB,free=15.5GiB")),
             }
         }
-        if let Some(text) = variable("OOMHOOK_SIM_CONTEXT") {
-            match size(&text) {
-                Some(bytes) => settings.context = bytes,
-                None => complain(bad("OOMHOOK_SIM_CONTEXT", &text, "a size such as 500MiB")),
+        for (name, place) in [
+            ("OOMHOOK_SIM_CONTEXT", &mut settings.context),
+            ("OOMHOOK_SIM_MODULE", &mut settings.module),
+            ("OOMHOOK_SIM_STACK", &mut settings.stack),
+        ] {
+            if let Some(text) = variable(name) {
+                match size(&text) {
+                    Some(bytes) => *place = bytes,
+                    None => complain(bad(name, &text, "a size such as 2MiB")),
+                }
             }
         }
         if let Some(text) = variable("OOMHOOK_SIM_DRIVER") {
@@ -172,10 +184,12 @@ mod tests {
         }
         let (settings, complaints) = read(&[
             ("OOMHOOK_SIM_CONTEXT", "lots"),
+            ("OOMHOOK_SIM_MODULE", "2MB2"),
+            ("OOMHOOK_SIM_STACK", "-1"),
             ("OOMHOOK_SIM_DRIVER", "new"),
         ]);
         assert_eq!(settings, Settings::default());
-        assert_eq!(complaints.len(), 2);
+        assert_eq!(complaints.len(), 4);
     }
 
     #[test]

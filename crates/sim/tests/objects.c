@@ -150,6 +150,124 @@ static int nodes(void) {
     return 0;
 }
 
+/* Run with OOMHOOK_SIM_MODULE=2MiB. */
+static int modules(void) {
+    static const unsigned fat[4] = {0xba55ed50};
+    static const char ptx[] = ".version 8.0\n.target sm_90\n.global .align 4 .b8 table[1048576];\n"
+                              ".global .attribute(.managed) .u32 shared;\n";
+    begin();
+    CUmodule module, again;
+    CUfunction function;
+    CUdeviceptr p;
+    size_t bytes;
+    CHECK(G(cuModuleLoadData)(&module, "junk") == 200 && G(cuModuleLoadData)(&module, "") == 200);
+    CHECK(G(cuModuleLoad)(&module, "/nonexistent") == CUDA_ERROR_FILE_NOT_FOUND);
+    for (int i = 0; i < 98; i++) CHECK(G(cuModuleLoadData)(&module, "\x7f" "ELF") == 0);
+    CHECK(G(cuModuleLoadFatBinary)(&module, fat) == 0);
+    CHECK(G(cuModuleLoadDataEx)(&module, fat, 0, NULL, NULL) == 0 && used() == 209715200);
+    CHECK(G(cuModuleGetFunction)(&function, module, "kernel") == 0);
+    CHECK(G(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0);
+    CHECK(G(cuLaunchCooperativeKernel)(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL) == 0);
+    CUlaunchConfig config = {.gridDimX = 1, .hStream = (CUstream)0x77};
+    CHECK(G(cuLaunchKernelEx)(&config, function, NULL, NULL) == CUDA_ERROR_INVALID_HANDLE);
+    config.hStream = NULL;
+    CHECK(F(cuLaunchKernelEx_ptsz, cuLaunchKernelEx)(&config, function, NULL, NULL) == 0);
+    CHECK(G(cuModuleUnload)(module) == 0 && used() == 99 * 2 * MiB);
+
+    CUlibrary code;
+    CUkernel kernel;
+    CHECK(G(cuLibraryLoadData)(&code, ptx, NULL, NULL, 0, NULL, NULL, 0) == 0);
+    CHECK(used() == 100 * 2 * MiB + MiB);
+    CHECK(G(cuLibraryGetKernel)(&kernel, code, "kernel") == 0);
+    CHECK(G(cuKernelGetFunction)(&function, kernel) == 0);
+    CHECK(G(cuLibraryGetModule)(&again, code) == 0);
+    CHECK(G(cuLibraryGetGlobal)(&p, &bytes, code, "table") == 0 && bytes == MiB);
+    CHECK(F(cuMemFree_v2, cuMemFree_v2)(p) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(F(cuModuleGetGlobal_v2, cuModuleGetGlobal_v2)(NULL, &bytes, again, "table") == 0);
+    CHECK(G(cuLibraryGetManaged)(&p, &bytes, code, "shared") == 0 && bytes == 4);
+    *(int *)(uintptr_t)p = 7;
+    CHECK(G(cuLibraryGetGlobal)(&p, &bytes, code, "none") == CUDA_ERROR_NOT_FOUND);
+    CHECK(G(cuLibraryUnload)(code) == 0 && used() == 99 * 2 * MiB);
+    return 0;
+}
+
+/* Handles that have no memory; run with OOMHOOK_SIM_STACK=270336. */
+static int handles(void) {
+    begin();
+    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR flat = {16, 16, CU_AD_FORMAT_FLOAT, 1};
+    CHECK(G(cuArrayCreate_v2)(&array, &flat) == 0 && used() == 1024);
+    CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array};
+    CUtexObject texture;
+    CUsurfObject surface;
+    CHECK(G(cuTexObjectCreate)(&texture, &resource, NULL, NULL) == 0);
+    CHECK(G(cuSurfObjectCreate)(&surface, &resource) == 0 && used() == 1024);
+    CHECK(G(cuTexObjectDestroy)(texture) == 0 && G(cuSurfObjectDestroy)(surface) == 0);
+
+    CUdevResource multiprocessors;
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CUcontext context;
+    CUstream stream;
+    CHECK(G(cuDeviceGetDevResource)(1, &multiprocessors, CU_DEV_RESOURCE_TYPE_SM) == 0);
+    CHECK(multiprocessors.sm.smCount == 132);
+    CHECK(G(cuDevResourceGenerateDesc)(&desc, &multiprocessors, 1) == 0);
+    CHECK(G(cuGreenCtxCreate)(&green, desc, 1, CU_GREEN_CTX_DEFAULT_STREAM) == 0);
+    CHECK(G(cuCtxFromGreenCtx)(&context, green) == 0);
+    CHECK(G(cuGreenCtxStreamCreate)(&stream, green, CU_STREAM_NON_BLOCKING, 0) == 0);
+    CHECK(G(cuGreenCtxDestroy)(green) == 0);
+
+    size_t value;
+    CHECK(G(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 8192) == 0 && used() == 1024 + (size_t)1848 * MiB);
+    CHECK(G(cuCtxGetLimit)(&value, CU_LIMIT_STACK_SIZE) == 0 && value == 8192);
+    CHECK(G(cuDevicePrimaryCtxReset_v2)(0) == 0);
+    return 0;
+}
+
+static int places(void) {
+    begin();
+    CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST, 0}, nowhere = {CU_MEM_LOCATION_TYPE_NONE, 0};
+    CUmemoryPool pool, other;
+    CUdeviceptr p;
+    CHECK(G(cuMemGetDefaultMemPool)(&pool, &host, CU_MEM_ALLOCATION_TYPE_PINNED) == 0);
+    CHECK(G(cuMemAllocFromPoolAsync)(&p, MiB, pool, NULL) == 0 && used() == 0);
+    *(char *)(uintptr_t)p = 1;
+    CHECK(G(cuMemFreeAsync)(p, NULL) == 0);
+    CHECK(G(cuMemGetMemPool)(&pool, &nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED) == 0);
+    CHECK(G(cuMemAllocFromPoolAsync)(&p, MiB, pool, NULL) == 0 && used() == 0);
+    CHECK(F(cuMemAdvise_v2, cuMemAdvise_v2)(p, MiB, CU_MEM_ADVISE_SET_READ_MOSTLY, host) == 0);
+    CHECK(F(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2)(p, MiB, host, 0, NULL) == 0);
+    CHECK(F(cuMemPrefetchAsync_v2_ptsz, cuMemPrefetchAsync_v2)(p, 2 * MiB, host, 0, NULL) == 1);
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = host};
+    CHECK(G(cuMemPoolCreate)(&other, &props) == 0);
+    CHECK(G(cuMemSetMemPool)(&nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED, other) == 1);
+    CHECK(G(cuMemSetMemPool)(&host, CU_MEM_ALLOCATION_TYPE_PINNED, other) == 0);
+    CHECK(G(cuMemGetMemPool)(&pool, &host, CU_MEM_ALLOCATION_TYPE_PINNED) == 0 && pool == other);
+    return 0;
+}
+
+static int multicast(void) {
+    begin();
+    CUmulticastObjectProp prop = {.numDevices = 1, .size = 4 * MiB};
+    CUmemAllocationProp plain = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle object, memory;
+    size_t step;
+    CHECK(G(cuMulticastGetGranularity)(&step, &prop, CU_MULTICAST_GRANULARITY_MINIMUM) == 0);
+    CHECK(step == 2 * MiB && G(cuMulticastCreate)(&object, &prop) == 0 && used() == 0);
+    CHECK(G(cuMulticastAddDevice)(object, 0) == 0);
+    CHECK(G(cuMemCreate)(&memory, 2 * MiB, &plain, 0) == 0);
+    CHECK(G(cuMulticastBindMem)(object, 0, memory, 0, 2 * MiB, 0) == 0);
+    CUresult (*bind)(CUmemGenericAllocationHandle, CUdevice, size_t, CUmemGenericAllocationHandle,
+                     size_t, size_t, unsigned long long) = (void *)dlsym(library, "cuMulticastBindMem_v2");
+    CHECK(bind(object, 1, 2 * MiB, memory, 0, 2 * MiB, 0) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(bind(object, 0, 2 * MiB, memory, 0, 2 * MiB, 0) == 0);
+    CHECK(G(cuMemRelease)(memory) == 0 && used() == 2 * MiB);
+    CHECK(G(cuMulticastUnbind)(object, 0, 0, 2 * MiB) == 0 && used() == 2 * MiB);
+    CHECK(G(cuMemRelease)(object) == 0 && used() == 0);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     const char *check = count == 2 ? arguments[1] : "";
     load();
@@ -158,5 +276,9 @@ int main(int count, char **arguments) {
     RUN(sparse);
     RUN(graphs);
     RUN(nodes);
+    RUN(modules);
+    RUN(handles);
+    RUN(places);
+    RUN(multicast);
     return 2;
 }

@@ -145,6 +145,22 @@ fn graphs_have_their_memory_from_the_first_launch_on() {
 }
 
 #[test]
+fn modules_take_what_the_setting_says_and_hold_their_variables() {
+    holds_in("objects", "modules", &[("OOMHOOK_SIM_MODULE", "2MiB")]);
+}
+
+#[test]
+fn handles_have_no_memory_and_a_stack_what_the_setting_says() {
+    holds_in("objects", "handles", &[("OOMHOOK_SIM_STACK", "270336")]);
+}
+
+#[test]
+fn places_have_pools_and_devices_form_teams() {
+    holds_in("objects", "places", &[]);
+    holds_in("objects", "multicast", &[]);
+}
+
+#[test]
 fn one_process_opens_the_memory_of_another() {
     holds_in("processes", "ipc", &[]);
 }

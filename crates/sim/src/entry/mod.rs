@@ -9,6 +9,7 @@ mod host;
 mod ipc;
 mod memory;
 mod module;
+mod object;
 mod pool;
 mod resolver;
 mod share;
@@ -44,6 +45,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         ipc::ROWS,
         memory::ROWS,
         module::ROWS,
+        object::ROWS,
         pool::ROWS,
         resolver::ROWS,
         share::ROWS,

@@ -10,8 +10,15 @@ pub(super) struct Context {
     primary: bool,
     flags: u32,
     cost: u64,
-    limits: [usize; 3],
+    /// Device memory for the stack that was asked for.
+    stack: u64,
+    limits: [usize; 7],
 }
+
+/// Stack, printf, heap, depth of synchronisation, pending launches, L2 fetch, L2 kept.
+const LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0];
+/// `CU_LIMIT_STACK_SIZE`.
+const STACK: i32 = 0;
 
 impl Driver {
     fn new_context(&mut self, device: usize, primary: bool, flags: u32) -> Answer<Context> {
@@ -22,7 +29,8 @@ impl Driver {
             primary,
             flags,
             cost,
-            limits: [1024, 1 << 20, 8 << 20],
+            stack: 0,
+            limits: LIMITS,
         })
     }
 
@@ -54,8 +62,9 @@ impl Driver {
         let Some(context) = self.contexts.remove(&handle) else {
             return;
         };
-        self.give(context.device, context.cost);
+        self.give(context.device, context.cost + context.stack);
         self.free_blocks_of(handle);
+        self.drop_objects_of(handle);
         self.drop_arrays_of(handle);
         self.drop_externals_of(handle);
         self.free_host_of(handle);
@@ -169,12 +178,23 @@ impl Driver {
         Ok(self.contexts[&self.current(thread)?].flags)
     }
 
-    /// Limits 0 (stack), 1 (printf), 2 (heap): kept, without effect on memory.
+    /// Limits are kept. A stack beyond the usual takes device memory, if the setting says how much.
     pub fn set_limit(&mut self, thread: Thread, limit: i32, value: usize) -> Answer<()> {
+        self.limit(thread, limit)?;
         let current = self.current(thread)?;
-        let limits = self.contexts.get_mut(&current).map(|c| &mut c.limits);
-        let place = limits.and_then(|limits| limits.get_mut(limit as usize));
-        *place.ok_or(Code::UNSUPPORTED_LIMIT)? = value;
+        let (device, before) = (self.device_of(current), self.contexts[&current].stack);
+        let more = value.saturating_sub(LIMITS[STACK as usize]) as u64;
+        let stack = match limit {
+            STACK => more.checked_mul(self.stack_cost),
+            _ => Some(before),
+        };
+        let stack = stack.ok_or(Code::OUT_OF_MEMORY)?;
+        self.take(device, stack.saturating_sub(before))?;
+        self.give(device, before.saturating_sub(stack));
+        if let Some(context) = self.contexts.get_mut(&current) {
+            context.stack = stack;
+            context.limits[limit as usize] = value;
+        }
         Ok(())
     }
 
@@ -244,6 +264,30 @@ mod tests {
         assert_eq!(driver.current(thread).unwrap_err().0, 709);
         assert_eq!(driver.release_primary(thread, 0).unwrap_err().0, 201);
         assert_eq!(driver.retain_primary(0), Ok(again));
+    }
+
+    #[test]
+    fn limits_are_kept_and_a_stack_takes_what_the_setting_says() {
+        let settings = Settings {
+            stack: 270_336,
+            ..Settings::default()
+        };
+        let mut driver = Driver::new(&settings);
+        let thread = Thread(1);
+        driver.create_context(thread, 0, 0).unwrap();
+        driver.set_limit(thread, 2, 64 << 20).unwrap();
+        assert_eq!(driver.limit(thread, 2), Ok(64 << 20));
+        assert_eq!(driver.set_limit(thread, 7, 1).unwrap_err().0, 215);
+        driver.set_limit(thread, 0, 8192).unwrap();
+        assert_eq!((16 << 30) - driver.free_memory(0), 1848 << 20);
+        assert_eq!(driver.set_limit(thread, 0, 1 << 20).unwrap_err().0, 2);
+        assert_eq!(driver.limit(thread, 0), Ok(8192));
+        driver.set_limit(thread, 0, 512).unwrap();
+        assert_eq!(driver.free_memory(0), 16 << 30);
+        driver.set_limit(thread, 0, 2048).unwrap();
+        let context = driver.current(thread).unwrap();
+        driver.destroy_context(thread, context).unwrap();
+        assert_eq!(driver.free_memory(0), 16 << 30);
     }
 
     #[test]

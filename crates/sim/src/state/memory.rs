@@ -34,6 +34,10 @@ pub(super) enum Origin {
     },
     /// Memory that another interface made.
     External,
+    /// A variable of a module; a managed one is real.
+    Global {
+        memory: Option<Mapping>,
+    },
 }
 
 #[derive(Debug)]
@@ -225,8 +229,8 @@ impl Driver {
         let block = self.blocks.get(&address).ok_or(Code::INVALID_VALUE)?;
         match block.origin {
             Origin::Graph(_) => self.free_graph_block(address)?,
-            // It is closed, not freed.
-            Origin::Ipc { .. } => return Err(Code::INVALID_VALUE),
+            // They are closed and unloaded, not freed.
+            Origin::Ipc { .. } | Origin::Global { .. } => return Err(Code::INVALID_VALUE),
             Origin::Linear
             | Origin::Managed { .. }
             | Origin::Pool { .. }
@@ -242,12 +246,12 @@ impl Driver {
             return;
         };
         match block.origin {
-            Origin::Linear => {
+            Origin::Linear | Origin::Global { memory: None } => {
                 self.give(block.device, block.taken);
                 self.give_address(address, block.taken);
             }
             // Its memory goes with it.
-            Origin::Managed { .. } => {}
+            Origin::Managed { .. } | Origin::Global { memory: Some(_) } => {}
             Origin::Pool { pool, memory } => {
                 if memory.is_none() {
                     self.give_address(address, block.taken);

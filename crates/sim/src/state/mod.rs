@@ -14,6 +14,7 @@ mod location_pool;
 mod memory;
 mod module;
 mod multicast;
+mod object;
 mod pointers;
 mod pool;
 mod shape;
@@ -25,6 +26,7 @@ pub use capture::{Info as CaptureInfo, Mode};
 pub use exec::GraphAttribute;
 pub use graph::Node;
 pub use memory::Pitched;
+pub use object::Resource;
 pub use pointers::{Place, Side};
 pub use pool::Attribute as PoolAttribute;
 pub use stream::Stream;
@@ -34,7 +36,7 @@ use crate::abi::{DevicePtr, Handle};
 use crate::settings::Settings;
 use crate::ticket::Bytes;
 use address::AddressSpace;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of a thread of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +59,9 @@ pub struct Driver {
     /// The number of the process, where it is not the real one.
     process: Option<u32>,
     context_cost: u64,
+    module_cost: u64,
+    /// Device memory for each byte of stack beyond what a context has.
+    stack_cost: u64,
     last_handle: Handle,
     devices: Vec<device::Device>,
     threads: BTreeMap<Thread, ThreadState>,
@@ -76,6 +81,10 @@ pub struct Driver {
     graphs: BTreeMap<Handle, graph::Graph>,
     execs: BTreeMap<Handle, exec::Exec>,
     modules: BTreeMap<Handle, module::Module>,
+    objects: BTreeMap<u64, object::Object>,
+    resource_descs: BTreeSet<Handle>,
+    /// Green contexts and their devices.
+    greens: BTreeMap<Handle, i32>,
     physical: BTreeMap<u64, vmm::Physical>,
     reservations: BTreeMap<DevicePtr, u64>,
     mappings: BTreeMap<DevicePtr, vmm::Mapping>,
@@ -91,6 +100,8 @@ impl Driver {
             version: settings.version,
             process: None,
             context_cost: settings.context,
+            module_cost: settings.module,
+            stack_cost: settings.stack,
             last_handle: 0x5100_0000_0000,
             devices: Vec::new(),
             threads: BTreeMap::new(),
@@ -108,6 +119,9 @@ impl Driver {
             graphs: BTreeMap::new(),
             execs: BTreeMap::new(),
             modules: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            resource_descs: BTreeSet::new(),
+            greens: BTreeMap::new(),
             physical: BTreeMap::new(),
             reservations: BTreeMap::new(),
             mappings: BTreeMap::new(),

@@ -37,7 +37,7 @@ impl Driver {
                 _ => (0, false),
             };
             let managed = match &block.origin {
-                Origin::Managed { .. } => true,
+                Origin::Managed { .. } | Origin::Global { memory: Some(_) } => true,
                 _ => self.pools.get(&pool).is_some_and(|pool| pool.managed),
             };
             return Some(Place {

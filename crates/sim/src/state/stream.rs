@@ -49,6 +49,15 @@ pub(super) struct Found {
 impl Driver {
     pub fn create_stream(&mut self, thread: Thread, flags: u32, priority: i32) -> Answer<Handle> {
         let context = self.current(thread)?;
+        self.create_stream_in(context, flags, priority)
+    }
+
+    pub(super) fn create_stream_in(
+        &mut self,
+        context: Handle,
+        flags: u32,
+        priority: i32,
+    ) -> Answer<Handle> {
         require(flags <= 1)?;
         let handle = self.new_handle();
         let stream = StreamState {
