@@ -34,8 +34,19 @@
 //! - **Physical handles** are multiples of 2 MiB; the memory is free again once no reference
 //!   and no mapping is left.
 //! - **Managed memory** takes no device memory; the host pins at most 512 GiB.
-//! - **A module** takes 2 MiB of device memory. Cubins, fat binaries and PTX are told by their first
-//!   bytes; anything else is no image.
+//! - **Arrays** take element x channels x width x height x depth, and mipmapped arrays the sum of
+//!   their levels, unrounded. Sparse ones and those of deferred mapping take nothing themselves.
+//! - **Graphs**: an alloc node, captured or added, has one address for ever. Memory comes with the first
+//!   launch or upload of an executable graph, in steps of 32 MiB for what its nodes have at a time, and
+//!   counts as used until that is destroyed; then it is idle reserve for other graphs until it is
+//!   trimmed. Executable graphs share no memory that is in use.
+//! - **Memory of others** (opened handles, imported pools, physical and external memory) takes nothing
+//!   here. Each process has devices of its own: handles and files only carry a description, so nothing
+//!   tells whether the exporter still has the memory.
+//! - **Modules and libraries** take what the setting says in each context; the `.global` variables of
+//!   PTX come on top. Cubins, fat binaries and PTX are told by their first bytes; anything else is no
+//!   image.
+//! - **A green context** is its device's primary one.
 //! - **A failing call** writes garbage into its out parameters.
 //! - **Exit**: from the `atexit` handler registered by the first `cuInit` on, every call answers 4,
 //!   those for error names and texts excepted. A forked child of an initialised process gets 3.

@@ -117,8 +117,10 @@ impl Driver {
             78 | 83 | 88 | 89 => 1, // stream priorities, managed memory, pageable access, concurrent
             81 => 233_472,          // shared memory of a multiprocessor
             95 | 99 | 102 | 103 => 1, // cooperative launch, host registration, virtual memory, fd handles
-            115 => 1,                 // pools
+            112 | 115 | 121 => 1,     // sparse arrays, pools, deferred mapping
             119 => 1,                 // fd handles of pools
+            124 | 125 | 132 => 1,     // ranges as files, events of other processes, multicast
+            142 | 144 => 1,           // pools on the nodes of the host, and on the host
             _ => 0,
         })
     }
