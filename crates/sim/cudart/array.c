@@ -18,9 +18,9 @@ static int format_of(enum cudaChannelFormatKind kind, int bits) {
     return (unsigned)kind <= cudaChannelFormatKindFloat ? formats[kind][size] : 0;
 }
 
-/* Says the same in the driver's words; 0 if the channels are none that it knows. */
-static int describe(CUDA_ARRAY3D_DESCRIPTOR *shape, const struct cudaChannelFormatDesc *desc,
-                    struct cudaExtent extent, unsigned int flags) {
+int cudart_double_describe(CUDA_ARRAY3D_DESCRIPTOR *shape,
+                           const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                           unsigned int flags) {
     const int bits[4] = {desc->x, desc->y, desc->z, desc->w};
     unsigned channels = 0;
     while (channels < 4 && bits[channels] != 0) channels++;
@@ -42,7 +42,7 @@ cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormat
     ENTER();
     if (array == NULL || desc == NULL) return cudart_double_note(cudaErrorInvalidValue);
     CUDA_ARRAY3D_DESCRIPTOR shape;
-    if (!describe(&shape, desc, extent, flags))
+    if (!cudart_double_describe(&shape, desc, extent, flags))
         return cudart_double_note(cudaErrorInvalidChannelDescriptor);
     CUarray got = NULL;
     CUresult result = cudart_double.array3DCreate(&got, &shape);
@@ -69,7 +69,7 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmap,
     ENTER();
     if (mipmap == NULL || desc == NULL) return cudart_double_note(cudaErrorInvalidValue);
     CUDA_ARRAY3D_DESCRIPTOR shape;
-    if (!describe(&shape, desc, extent, flags))
+    if (!cudart_double_describe(&shape, desc, extent, flags))
         return cudart_double_note(cudaErrorInvalidChannelDescriptor);
     CUmipmappedArray got = NULL;
     CUresult result = cudart_double.mipmapCreate(&got, &shape, levels);

@@ -25,6 +25,11 @@ cudaError_t cudart_double_note(int code);
 CUresult cudart_double_lookup(const char *name, void **function, unsigned version,
                               unsigned long long flags, CUdriverProcAddressQueryResult *status);
 
+/* What an array looks like, in the driver's words; 0 if its channels are none that the driver knows. */
+int cudart_double_describe(CUDA_ARRAY3D_DESCRIPTOR *shape,
+                           const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                           unsigned int flags);
+
 /* Opens a function that needs a context. */
 #define ENTER()                                                                                    \
     do {                                                                                           \

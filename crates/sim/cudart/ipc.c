@@ -27,6 +27,18 @@ cudaError_t cudaIpcCloseMemHandle(void *pointer) {
     return DO(ipcCloseMemHandle((CUdeviceptr)(uintptr_t)pointer));
 }
 
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event) {
+    ENTER();
+    return DO(ipcGetEventHandle((CUipcEventHandle *)handle, event));
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle) {
+    ENTER();
+    CUipcEventHandle same;
+    memcpy(&same, &handle, sizeof same);
+    return DO(ipcOpenEventHandle(event, same));
+}
+
 cudaError_t cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool,
                                                enum cudaMemAllocationHandleType type,
                                                unsigned int flags) {

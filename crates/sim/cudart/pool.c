@@ -5,6 +5,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps), "one layout");
+_Static_assert(sizeof(struct cudaMemAccessDesc) == sizeof(CUmemAccessDesc), "one layout");
 
 static cudaError_t give(void **out, CUresult result, CUdeviceptr pointer) {
     if (result == CUDA_SUCCESS) *out = (void *)(uintptr_t)pointer;
@@ -83,6 +84,12 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr att
                                     void *value) {
     ENTER();
     return DO(poolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
+                                 size_t count) {
+    ENTER();
+    return DO(poolSetAccess(pool, (const CUmemAccessDesc *)access, count));
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {

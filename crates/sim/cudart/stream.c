@@ -37,6 +37,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) 
     return DO(streamCreate(stream, flags));
 }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority) {
+    ENTER();
+    return DO(streamCreateWithPriority(stream, flags, priority));
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     ENTER();
     return DO(streamDestroy(stream));

@@ -179,30 +179,9 @@ fn a_malformed_setting_is_one_line_on_stderr() {
     assert!(errors.contains("OOMHOOK_SIM=\"many\""), "{errors}");
 }
 
-const LEAK: &str = r#"
-#include "cuda_runtime.h"
-#include <stdio.h>
-int main(void) {
-    void *p = (void *)1, *q, *r;
-    if (cudaMalloc(&p, 0) != cudaSuccess || p != NULL) return 1;
-    if (cudaFree(NULL) != cudaSuccess) return 2;
-    if (cudaMalloc(&q, 5 << 20) != cudaSuccess) return 3;
-    if (cudaMalloc(&p, (size_t)1 << 40) != cudaErrorMemoryAllocation || p != NULL) return 4;
-    if (cudaGetLastError() != cudaErrorMemoryAllocation) return 5;
-    if (cudaGetLastError() != cudaSuccess) return 6;
-    if (cudaMallocAsync(&r, 1 << 20, 0) != cudaSuccess) return 7;
-    if (cudaDeviceReset() != cudaSuccess || cudaFree(q) != cudaErrorInvalidValue) return 8;
-    if (cudaMalloc(&q, 1 << 20) != cudaSuccess || cudaFree(r) != cudaSuccess) return 9;
-    printf("%s\n", cudaGetErrorName(cudaMalloc(&p, (size_t)1 << 40)));
-    return 0;
-}
-"#;
-
-/// Builds the program above against a double that was built with `flags`, and runs it.
+/// Builds `tests/double.c` against a double that was built with `flags`, and runs it.
 fn double_works(name: &str, flags: &[&str], shared: bool, environment: &[(&str, &str)]) {
     let place = workplace();
-    let source = place.join(format!("{name}.c"));
-    std::fs::write(&source, LEAK).unwrap();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/cudart");
     let sources: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -212,7 +191,7 @@ fn double_works(name: &str, flags: &[&str], shared: bool, environment: &[(&str, 
     let mut parts: Vec<&str> = flags.to_vec();
     parts.extend(sources.iter().map(String::as_str));
     let program = place.join(name);
-    let (source, place) = (source.to_str().unwrap(), place.to_str().unwrap());
+    let (source, place) = ("tests/double.c", place.to_str().unwrap());
     if shared {
         let library = format!("{place}/lib{name}.so");
         parts.extend(["-shared", "-Wl,-Bsymbolic", "-o"]);
@@ -222,8 +201,13 @@ fn double_works(name: &str, flags: &[&str], shared: bool, environment: &[(&str, 
             .find_map(|flag| flag.strip_prefix("-Wl,-soname,"))
             .unwrap();
         std::fs::copy(&library, format!("{place}/{soname}")).unwrap();
+        let version: Vec<&str> = flags
+            .iter()
+            .copied()
+            .filter(|f| f.starts_with("-D"))
+            .collect();
         cc(
-            &[source, "-o"],
+            &[&version[..], &[source, "-o"]].concat(),
             &program,
             &[&library, &format!("-Wl,-rpath,{place}")],
         );
@@ -232,7 +216,8 @@ fn double_works(name: &str, flags: &[&str], shared: bool, environment: &[(&str, 
         cc(&parts, &program, &["-ldl", "-lpthread"]);
     }
     let output = run(&program, &[], environment);
-    assert_eq!(output.status.code(), Some(0), "{name}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{name}: {errors}");
     assert_eq!(output.stdout, b"cudaErrorMemoryAllocation\n");
 }
 

@@ -98,13 +98,13 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphN
                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params);
 CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                size_t count, CUdeviceptr pointer);
-#if CUDA_VERSION >= 13000
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params);
-#else
+CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                           const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params);
+#if CUDA_VERSION < 13000
 CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
                         CUgraphNodeParams *params);
 #endif
+CUresult cuGraphClone(CUgraph *clone, CUgraph graph);
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count);
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type);
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);

@@ -96,6 +96,9 @@ entries! {
     "cuGraphAddNode" 13040 => fn cuGraphAddNode_v3(call, out: Out<Handle>, graph: Handle, after: In<Handle>, _edges: Ignored, count: usize, params: Out<NodeParams>) {
         add(call, out, graph, (after, count), params)
     }
+    "cuGraphClone" 10000 => fn cuGraphClone(call, out: Out<Handle>, graph: Handle) {
+        call.give(out, |driver, _| driver.clone_graph(graph))
+    }
     "cuGraphGetNodes" 10000 => fn cuGraphGetNodes(call, graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
         call.act(|driver, _| {
             let all = driver.graph_nodes(graph)?;

@@ -18,6 +18,16 @@ pub(super) struct LaunchConfig {
     stream: Handle,
 }
 
+/// `CUDA_LAUNCH_PARAMS`, as far as it is read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct LaunchParams {
+    function: Handle,
+    dimensions: [u32; 7],
+    stream: Handle,
+    arguments: usize,
+}
+
 /// Options of loading, which are not looked into.
 type Ignored = *const c_void;
 
@@ -130,6 +140,25 @@ entries! {
     "cuKernelGetFunction" 12000 => fn cuKernelGetFunction(call, out: Out<Handle>, kernel: Handle) {
         call.give(out, |driver, thread| driver.kernel_function(thread, kernel))
     }
+    "cuLaunch" 2000 => fn cuLaunch(call, function: Handle) {
+        launch(call, function, 0)
+    }
+    "cuLaunchGrid" 2000 => fn cuLaunchGrid(call, function: Handle, _width: c_int, _height: c_int) {
+        launch(call, function, 0)
+    }
+    "cuLaunchGridAsync" 2000 => fn cuLaunchGridAsync(call, function: Handle, _width: c_int, _height: c_int, stream: Handle) {
+        launch(call, function, stream)
+    }
+    "cuLaunchCooperativeKernelMultiDevice" 9000 => fn cuLaunchCooperativeKernelMultiDevice(call, list: In<LaunchParams>, count: u32, _flags: u32) {
+        call.act(|driver, thread| {
+            for index in 0..count as usize {
+                let LaunchParams { function, stream, .. } = list.nth(index).ok_or(Code::INVALID_VALUE)?;
+                driver.known_function(function)?;
+                driver.enqueue(thread, call.stream(stream), NODE_KERNEL)?;
+            }
+            Ok(())
+        })
+    }
     "cuLaunchKernel" 4000 / cuLaunchKernel_ptsz 7000 => fn cuLaunchKernel(call, function: Handle, _grid_x: u32, _grid_y: u32, _grid_z: u32, _block_x: u32, _block_y: u32, _block_z: u32, _shared: u32, stream: Handle, _arguments: Ignored, _extra: Ignored) {
         launch(call, function, stream)
     }
@@ -138,5 +167,18 @@ entries! {
     }
     "cuLaunchKernelEx" 11060 / cuLaunchKernelEx_ptsz 11060 => fn cuLaunchKernelEx(call, config: In<LaunchConfig>, function: Handle, _arguments: Ignored, _extra: Ignored) {
         launch(call, function, config.get().map_or(0, |config| config.stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn structs_have_the_layouts_of_the_header() {
+        assert_eq!(offset_of!(LaunchConfig, stream), 32);
+        assert_eq!(offset_of!(LaunchParams, stream), 40);
+        assert_eq!(size_of::<LaunchParams>(), 56);
     }
 }

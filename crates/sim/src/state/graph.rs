@@ -195,6 +195,19 @@ impl Driver {
         Ok(node)
     }
 
+    /// `cuGraphClone`: not of a graph whose addresses can be only its own.
+    pub fn clone_graph(&mut self, handle: Handle) -> Answer<Handle> {
+        let nodes: Vec<Node> = self.graph(handle)?.nodes.iter().map(|n| n.1).collect();
+        if nodes.iter().any(Node::is_memory) {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let clone = self.create_graph();
+        for node in nodes {
+            self.add_node(clone, &[], node)?;
+        }
+        Ok(clone)
+    }
+
     /// Nodes of a graph.
     pub fn graph_nodes(&mut self, graph: Handle) -> Answer<Vec<Handle>> {
         let nodes = self.graph(graph)?.nodes.iter();

@@ -48,6 +48,21 @@ fn nodes_come_after_nodes_of_the_same_graph() {
 }
 
 #[test]
+fn a_clone_has_nodes_of_its_own_and_none_for_memory() {
+    let (mut driver, _) = ready("2x16GiB");
+    let graph = driver.create_graph();
+    let node = driver.add_other_node(graph, &[], 2).unwrap();
+    let clone = driver.clone_graph(graph).unwrap();
+    let nodes = driver.graph_nodes(clone).unwrap();
+    assert_eq!(nodes.len(), 1);
+    assert_ne!(nodes[0], node);
+    driver
+        .add_alloc_node(graph, &[], on_device(0), MIB)
+        .unwrap();
+    assert_eq!(driver.clone_graph(graph).unwrap_err().0, 801);
+}
+
+#[test]
 fn alloc_nodes_are_of_a_device_and_not_shared() {
     let (mut driver, _) = ready("2x16GiB");
     let graph = driver.create_graph();
