@@ -1,7 +1,9 @@
 //! Graphs: nodes, executable graphs, and the memory that they keep.
 
 use super::entries;
-use crate::abi::graph::{AllocParams, InstantiateParams, NODE_ALLOC, NODE_FREE, NodeParams};
+use crate::abi::graph::{
+    AllocParams, InstantiateParams, NODE_ALLOC, NODE_EMPTY, NODE_FREE, NodeParams,
+};
 use crate::abi::{Device, DevicePtr, Handle};
 use crate::codes::{Answer, Code, number, require};
 use crate::gate::Call;
@@ -73,7 +75,7 @@ entries! {
         call.act(|driver, _| driver.destroy_graph(graph))
     }
     "cuGraphAddEmptyNode" 10000 => fn cuGraphAddEmptyNode(call, out: Out<Handle>, graph: Handle, after: In<Handle>, count: usize) {
-        call.give(out, |driver, _| driver.add_other_node(graph, &list(after, count)?, crate::abi::graph::NODE_EMPTY))
+        call.give(out, |driver, _| driver.add_other_node(graph, &list(after, count)?, NODE_EMPTY))
     }
     "cuGraphAddMemAllocNode" 11040 => fn cuGraphAddMemAllocNode(call, out: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, params: Out<AllocParams>) {
         call.give(out, |driver, _| {
