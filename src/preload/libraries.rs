@@ -89,7 +89,8 @@ fn publish() -> u32 {
             Err(newer) => head = newer,
         }
     }
-    NEWEST.store(generation.wrapping_add(1), Ordering::Release);
+    // Never back: a slower thread's older scan must not stand for the newest.
+    NEWEST.fetch_max(generation.wrapping_add(1), Ordering::AcqRel);
     generation
 }
 

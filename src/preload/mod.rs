@@ -5,10 +5,12 @@ mod channel;
 mod config;
 mod devices;
 mod doors;
+mod environment;
 mod guard;
 mod hooks;
 mod intern;
 mod libraries;
+mod memory;
 mod names;
 mod place;
 mod privacy;
@@ -18,5 +20,14 @@ mod record;
 mod report;
 mod stack;
 mod state;
+mod talk;
+mod thread;
 mod threads;
 mod writer;
+
+#[cfg(not(test))]
+#[global_allocator]
+static ALLOCATOR: memory::Careful = memory::Careful;
+
+#[cfg(test)]
+const _: memory::Careful = memory::Careful;

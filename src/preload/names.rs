@@ -42,7 +42,15 @@ impl Symbols for InProcess {
             |found| {
                 symbols.push(Symbol {
                     // Its display is the demangled name, without the hash that Rust puts behind.
-                    function: found.name().map(|name| format!("{name:#}")),
+                    function: found.name().map(|name| {
+                        // Only what says that it is mangled: `i` is a fine name for a C function, and `int` as a mangled one.
+                        match name.as_str() {
+                            Some(plain) if !plain.starts_with("_Z") && !plain.starts_with("_R") => {
+                                plain.to_owned()
+                            }
+                            _ => format!("{name:#}"),
+                        }
+                    }),
                     file: found
                         .filename()
                         .map(|path| path.to_string_lossy().into_owned()),

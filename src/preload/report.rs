@@ -4,6 +4,7 @@ use super::config::{Config, ReportTo};
 use super::names::InProcess;
 use super::place;
 use super::state::{self, Recorder};
+use super::talk;
 use super::writer::{Books, names};
 use oomhook_report::text::{self, Style};
 use oomhook_report::{Depth, Facts, Report, Suppressions};
@@ -16,7 +17,7 @@ pub fn print(recorder: &Recorder, books: &Books) {
         ReportTo::Off => {}
         ReportTo::Stderr => {
             let (width, colour) = terminal();
-            write_stderr(&make(recorder, books, width, colour));
+            talk::write(&make(recorder, books, width, colour));
         }
         ReportTo::Path(pattern) => {
             let wanted = place::expand(pattern, &names(&books.header));
@@ -27,7 +28,7 @@ pub fn print(recorder: &Recorder, books: &Books) {
                 state::say(&format!(
                     "cannot write the report to {wanted}: {error}; it follows"
                 ));
-                write_stderr(&text);
+                talk::write(&text);
             }
         }
     }
@@ -92,20 +93,5 @@ fn terminal() -> (usize, bool) {
         (usize::from(size.ws_col), colour)
     } else {
         (80, colour)
-    }
-}
-
-/// In one piece, so that the reports of several ranks do not mix; past all buffers of the program.
-fn write_stderr(text: &str) {
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        // SAFETY: a valid buffer of that length.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
-        match usize::try_from(written) {
-            Ok(length) if length > 0 => rest = &rest[length..],
-            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            // A closed stderr is no error of the program's.
-            _ => return,
-        }
     }
 }

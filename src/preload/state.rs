@@ -9,9 +9,10 @@
 use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
-use super::{channel, process, writer};
+pub use super::talk::say;
+use super::{channel, memory, process, writer};
 use crossbeam_channel::Sender;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const IDLE: u8 = 0;
@@ -20,10 +21,16 @@ const ON: u8 = 2;
 const OFF: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(IDLE);
+static MEMORY_RAN_OUT: AtomicBool = AtomicBool::new(false);
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the start of a recording takes, with some room to spare.
+const START_NEEDS: usize = 24 << 20;
 
 /// What the hooks need to record. Made once, never freed: hooks run until the very end of the process.
 pub struct Recorder {
+    /// The process that began the recording.
+    pub pid: u32,
     /// Instant 0 of all event times.
     pub base: Instant,
     /// To the writer.
@@ -95,6 +102,10 @@ fn begin() -> bool {
     if !config.on {
         return false;
     }
+    if !memory::can_have(START_NEEDS) {
+        say("too little memory for a recording; the program goes on");
+        return false;
+    }
     process::silence_panics();
     for complaint in complaints {
         say(&complaint);
@@ -106,6 +117,7 @@ fn begin() -> bool {
     };
     super::stack::warm_up();
     let recorder = Box::leak(Box::new(Recorder {
+        pid: std::process::id(),
         base: Instant::now(),
         sender,
         stacks,
@@ -130,6 +142,17 @@ pub fn switch_off(reason: &str) {
     }
 }
 
+/// Our allocator has nothing left: the recording ends here. (Called by the allocator: no word, no allocation.)
+pub fn out_of_memory() {
+    MEMORY_RAN_OUT.store(true, Ordering::Release);
+    STATE.store(OFF, Ordering::Release);
+}
+
+/// True if the recording ended for lack of memory.
+pub fn ran_out_of_memory() -> bool {
+    MEMORY_RAN_OUT.load(Ordering::Acquire)
+}
+
 /// Ends the recording without a word (the end of the process).
 pub fn finish() {
     STATE.store(OFF, Ordering::Release);
@@ -139,11 +162,4 @@ pub fn finish() {
 /// is unusable in the child of a process that has initialised it.
 pub fn abandon() {
     STATE.store(OFF, Ordering::Release);
-}
-
-/// One line on stderr, in one write, past all buffers of the program.
-pub fn say(text: &str) {
-    let line = format!("oomhook: {text}\n");
-    // SAFETY: a valid buffer of that length. A closed stderr is no error of the program's.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }

@@ -61,7 +61,7 @@ fn find_real() -> usize {
 /// A look-up by glibc itself, past all wrappers: RTLD_NEXT is relative to this library, and a handle gives what its library
 /// exports. For all that we want to know ourselves.
 #[inline(never)]
-pub fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
+fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     ask(glibc_dlsym(), handle, name)
 }
 
@@ -142,7 +142,7 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
 
 /// True if this process knows the function without us.
 fn is_elsewhere(row: &'static Row, name: &CStr) -> bool {
-    if hooks::is_driver(row) && super::libcuda().is_some() {
+    if hooks::is_driver(row) && super::has_libcuda() {
         return true;
     }
     let first = look_up(libc::RTLD_DEFAULT, name);

@@ -2,7 +2,7 @@
 //! up in {real address → hook}. No version table, no suffix logic, no touching of status values.
 
 use super::super::hooks::{self, RowId, row::Row};
-use super::dlsym::look_up;
+use super::elf;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
@@ -22,17 +22,17 @@ fn fill() {
     if FILLED.load(Ordering::Acquire) {
         return;
     }
-    let Some(libcuda) = super::libcuda() else {
-        return;
-    };
-    for (id, row) in hooks::rows().filter(|(_, row)| hooks::is_driver(row)) {
-        let real = look_up(libcuda, row.symbol);
-        // The real address takes a slot now, so that no other function of this name can crowd it out.
-        if row.thunk_for(real).is_some() {
-            insert(real as usize, id);
+    super::with_libcuda(|libcuda| {
+        for (id, row) in hooks::rows().filter(|(_, row)| hooks::is_driver(row)) {
+            // The real address takes a slot now, so that no other function of this name can crowd it out.
+            if let Some(real) = libcuda.symbol(row.symbol)
+                && row.thunk_for(real).is_some()
+            {
+                insert(real as usize, id);
+            }
         }
-    }
-    FILLED.store(true, Ordering::Release);
+        FILLED.store(true, Ordering::Release);
+    });
 }
 
 /// Makes all look-ups that a substitution for `row` needs. Before the caller's own look-up, so that the error of one that
@@ -76,23 +76,27 @@ pub fn substitute(pointer: *mut c_void) -> Option<*const c_void> {
     }
 }
 
-/// A pointer that is none of the driver's may be another interposer's function of the same name (a limiter below us):
-/// its dynamic symbol tells which, and its copy of our hook leads to it.
+/// A pointer that is none of the driver's may be another interposer's function of the same name (a limiter below us): its
+/// library exports it under that name, and a copy of our hook leads to it.
 #[cold]
 fn substitute_foreign(pointer: *mut c_void) -> Option<*const c_void> {
-    let row = hooks::find(super::foreign_symbol(pointer)?)?.1;
-    if hooks::is_driver(row) {
-        row.thunk_for(pointer)
-    } else {
-        None
-    }
+    let mut found = None;
+    elf::each(&mut |object| {
+        let holder = object.contains(pointer as usize);
+        let known = object.soname() == b"libcuda.so.1" || object.contains(super::own_address());
+        if holder && !known {
+            found = hooks::rows()
+                .filter(|(_, row)| hooks::is_driver(row))
+                .find(|(_, row)| object.symbol(row.symbol) == Some(pointer));
+        }
+        holder
+    });
+    found.and_then(|(_, row)| row.thunk_for(pointer))
 }
 
 /// The hook for what the real `dlsym` found under the exact name of a row.
 pub fn substitute_named(row: &'static Row, pointer: *mut c_void) -> Option<*const c_void> {
     prepare(row);
-    if !hooks::is_driver(row) {
-        super::runtime::pin(pointer);
-    }
+    super::pin(pointer);
     row.thunk_for(pointer)
 }

@@ -1,14 +1,11 @@
 //! Which runtime does this caller mean? Several libcudarts may live in one process (a wheel's and the system's); a call
 //! must reach the one that the caller was linked to.
 
+use super::super::environment;
 use super::super::hooks::{self, table};
-use super::dlsym::look_up;
-use super::{loaded, module_of};
+use super::elf;
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-
-/// Sonames of the runtime, newest first, for callers whose own libraries do not lead to one.
-const RUNTIMES: [&CStr; 3] = [c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0"];
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What is known of one call site.
 struct CallSite {
@@ -63,71 +60,120 @@ extern "C" fn absent() -> i32 {
 #[cold]
 fn find(row: u16, return_address: usize) -> Option<*const c_void> {
     let row = &table::RUNTIME[usize::from(row)];
-    let real = of_caller(row.symbol, return_address)
-        .or_else(|| non_null(look_up(libc::RTLD_NEXT, row.symbol)))
-        .or_else(|| {
-            RUNTIMES
-                .iter()
-                .filter_map(|name| loaded(name))
-                .find_map(|handle| non_null(look_up(handle, row.symbol)))
-        })?;
-    pin(real);
+    let real = meant(row.symbol, return_address)?;
     // With all slots taken the caller goes to its runtime unlabelled.
     Some(row.thunk_for(real).unwrap_or(real))
 }
 
-fn non_null(pointer: *mut c_void) -> Option<*mut c_void> {
-    (!pointer.is_null()).then_some(pointer)
+/// A library that has a function of the wanted name.
+#[derive(Clone, Copy)]
+struct Candidate {
+    function: *mut c_void,
+    /// Its name, as others ask for it; a longer one is cut, which only makes it match nobody.
+    soname: [u8; 64],
+    length: usize,
+    /// Loaded before us: preloaded ahead of us, or the program.
+    before_us: bool,
+    /// The caller is inside it.
+    is_caller: bool,
+    /// Named by LD_PRELOAD.
+    is_preloaded: bool,
 }
 
-/// The function as the libraries of the caller's own module lead to it. Symbol versions make this the right one even
-/// where another runtime stands in the global scope.
-fn of_caller(symbol: &CStr, return_address: usize) -> Option<*mut c_void> {
-    let module = module_of(std::ptr::without_provenance(return_address))?;
-    // SAFETY: the loader's own NUL-terminated name of a module that is executing.
-    let name = unsafe { CStr::from_ptr(module.name) };
-    if name.is_empty() {
-        // The program itself: its scope is the global one, which the caller of this asks next.
-        return None;
+impl Candidate {
+    fn soname(&self) -> &[u8] {
+        &self.soname[..self.length]
     }
-    let handle = loaded(name)?;
-    let found = look_up(handle, symbol);
-    // SAFETY: the reference that `loaded` took just now.
-    unsafe { libc::dlclose(handle) };
-    let found = non_null(found).filter(|found| !super::is_ours(*found))?;
-    if super::module_base(found as usize) == module.base as usize {
-        // The caller's own function of that name. If the global scope finds that one first, the caller is a wrapper
-        // preloaded before us: it got us by RTLD_NEXT, and wants what comes after us.
-        let first = look_up(libc::RTLD_DEFAULT, symbol);
-        if first == found {
-            return None;
+}
+
+const MOST: usize = 16;
+
+/// All libraries but this one that have the function, in load order.
+fn candidates(symbol: &CStr, return_address: usize) -> ([Option<Candidate>; MOST], usize) {
+    let mut found = [None; MOST];
+    let mut count = 0;
+    let mut before_us = true;
+    elf::each(&mut |object| {
+        if object.contains(super::own_address()) {
+            before_us = false;
+            return false;
         }
-    }
-    Some(found)
-}
-
-/// Modules pinned so far.
-static PINNED: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
-
-/// Keeps the runtime that holds `function` loaded: its address stands in a slot for good.
-pub fn pin(function: *mut c_void) {
-    let Some(module) = module_of(function) else {
-        return;
-    };
-    for pinned in &PINNED {
-        match pinned.compare_exchange(0, module.base as usize, Ordering::AcqRel, Ordering::Acquire)
+        if count < MOST
+            && let Some(function) = object.symbol(symbol)
         {
-            Ok(_) => {
-                // SAFETY: the loader's own NUL-terminated name of a loaded module.
-                let name = unsafe { CStr::from_ptr(module.name) };
-                if !name.is_empty() {
-                    // The handle is kept on purpose.
-                    let _ = loaded(name);
-                }
-                return;
-            }
-            Err(holder) if holder == module.base as usize => return,
-            Err(_) => {}
+            let name = object.soname();
+            let mut soname = [0; 64];
+            let length = name.len().min(soname.len());
+            soname[..length].copy_from_slice(&name[..length]);
+            found[count] = Some(Candidate {
+                function,
+                soname,
+                length,
+                before_us,
+                is_caller: object.contains(return_address),
+                is_preloaded: !before_us && environment::is_preloaded(object.path()),
+            });
+            count += 1;
         }
+        false
+    });
+    (found, count)
+}
+
+/// A preloaded library's function of this name, if one comes after us: it wraps what lies below, as we do.
+pub fn preloaded_after_us(symbol: &CStr) -> Option<*mut c_void> {
+    let (found, count) = candidates(symbol, 0);
+    let mut found = found[..count].iter().flatten();
+    found.find(|one| one.is_preloaded).map(|one| one.function)
+}
+
+/// The function that a call means: a later preloaded wrapper's; else the one of the runtime that the caller's library was
+/// linked to (symbol versions make it so even where another runtime stands in the global scope); else the first one.
+fn meant(symbol: &CStr, return_address: usize) -> Option<*mut c_void> {
+    let (found, count) = candidates(symbol, return_address);
+    let found = &found[..count];
+    let all = || found.iter().flatten();
+    if let Some(wrapper) = all().find(|one| one.is_preloaded && !one.is_caller) {
+        return Some(wrapper.function);
     }
+    // A library that exports a runtime of its own means that one. (One preloaded before us is a wrapper, and means what
+    // comes after us.)
+    if let Some(own) = all().find(|one| one.is_caller && !one.before_us) {
+        return Some(own.function);
+    }
+    let after = || all().filter(|one| !one.before_us);
+    if after().count() > 1
+        && let Some(linked) = linked_to(found, return_address)
+    {
+        return Some(linked);
+    }
+    let any = after().next().or_else(|| all().find(|one| !one.is_caller));
+    any.map(|one| one.function)
+}
+
+/// The candidate that the caller's library asks for, or that one of those asks for.
+fn linked_to(found: &[Option<Candidate>], return_address: usize) -> Option<*mut c_void> {
+    let after = || found.iter().flatten().filter(|one| !one.before_us);
+    let mut linked = None;
+    // What the caller needs directly, and the names of what it needs: those stay loaded, since the caller is executing.
+    elf::each(&mut |caller| {
+        if !caller.contains(return_address) {
+            return false;
+        }
+        linked = after()
+            .find(|one| caller.needs(one.soname()))
+            .map(|one| one.function);
+        if linked.is_none() {
+            elf::each(&mut |between| {
+                if caller.needs(between.soname()) {
+                    linked = after()
+                        .find(|one| between.needs(one.soname()))
+                        .map(|one| one.function);
+                }
+                linked.is_some()
+            });
+        }
+        true
+    });
+    linked
 }

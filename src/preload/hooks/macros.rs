@@ -22,13 +22,13 @@ macro_rules! driver_table {
         mod driver_hooks {
             use super::*;
             $(
-                pub unsafe extern "C" fn $symbol<const SLOT: usize>($($argument: $type),*) -> Code {
+                pub unsafe extern "C-unwind" fn $symbol<const SLOT: usize>($($argument: $type),*) -> Code {
                     const ID: $crate::preload::hooks::RowId = DriverRow::$symbol as _;
                     let real = DRIVER[ID as usize].real(SLOT);
                     if real.is_null() {
                         return NOT_INITIALIZED;
                     }
-                    let real: unsafe extern "C" fn($($type),*) -> Code = {
+                    let real: unsafe extern "C-unwind" fn($($type),*) -> Code = {
                         // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
                         // gives that symbol's ABI; libcuda is never unloaded (its own constructor pins it).
                         unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) }
@@ -50,12 +50,12 @@ macro_rules! driver_table {
             use super::*;
             $(
                 #[unsafe(no_mangle)]
-                unsafe extern "C" fn $symbol($($argument: $type),*) -> Code {
+                unsafe extern "C-unwind" fn $symbol($($argument: $type),*) -> Code {
                     let target = $crate::preload::doors::exported_target(&DRIVER[DriverRow::$symbol as usize]);
                     if target.is_null() {
                         return NOT_INITIALIZED;
                     }
-                    let target: unsafe extern "C" fn($($type),*) -> Code = {
+                    let target: unsafe extern "C-unwind" fn($($type),*) -> Code = {
                         // SAFETY: the target is one of our copies of this hook or the real function: the same ABI.
                         unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(target) }
                     };
@@ -88,14 +88,14 @@ macro_rules! runtime_table {
         mod runtime_hooks {
             use super::*;
             $(
-                pub unsafe extern "C" fn $symbol<const SLOT: usize>($($argument: $type),*) -> Code {
+                pub unsafe extern "C-unwind" fn $symbol<const SLOT: usize>($($argument: $type),*) -> Code {
                     const ID: $crate::preload::hooks::RowId = DRIVER.len() as u16 + RuntimeRow::$symbol as u16;
                     let real = RUNTIME[RuntimeRow::$symbol as usize].real(SLOT);
                     if real.is_null() {
                         return NOT_INITIALIZED;
                     }
                     let address = real as usize;
-                    let real: unsafe extern "C" fn($($type),*) -> Code = {
+                    let real: unsafe extern "C-unwind" fn($($type),*) -> Code = {
                         // SAFETY: a slot holds only what a loader look-up of this very symbol returned, and the table
                         // gives that symbol's ABI; a caller that holds our copy holds the runtime loaded, too.
                         unsafe { std::mem::transmute::<*const std::ffi::c_void, _>(real) }

@@ -10,7 +10,7 @@ use super::guard::{self, Busy, NO_ID};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, report};
+use super::{channel, memory, report};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// The exit code as our exit handler was told; negative before.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(-1);
+
+/// What a report may take: names of functions are read from large tables.
+const REPORT_NEEDS: usize = 48 << 20;
 
 /// How long the end of the process may wait for the writer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +39,37 @@ pub fn watch_the_end() {
     }
 }
 
+/// Keeps the calling thread from being cancelled until dropped: our own system calls are cancellation points that the
+/// program does not have.
+pub struct NoCancel {
+    before: c_int,
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of <pthread.h>.
+const CANCEL_DISABLE: c_int = 1;
+
+impl NoCancel {
+    /// Until the value is dropped.
+    pub fn begin() -> NoCancel {
+        let mut before = 0;
+        // SAFETY: `before` is valid for writes.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
+        NoCancel { before }
+    }
+}
+
+impl Drop for NoCancel {
+    fn drop(&mut self) {
+        let mut ours = 0;
+        // SAFETY: the state that was there before.
+        unsafe { pthread_setcancelstate(self.before, &mut ours) };
+    }
+}
+
 /// A panic of ours is no business of the program's: one line instead of the standard message with its back trace.
 pub fn silence_panics() {
     std::panic::set_hook(Box::new(|info| {
@@ -49,15 +83,29 @@ pub fn silence_panics() {
 /// The first exit handler that we see. The driver still answers: the last moment to ask it for its figures.
 unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
-    let Some(recorder) = state::recorder() else {
+    let Some(recorder) = own_recorder() else {
         return;
     };
+    // In the middle of a call (`exit` in a signal handler) the driver may hold a lock that it would wait for.
+    if guard::with(|thread| thread.depth.get() > 0) {
+        return;
+    }
     let Some(_busy) = Busy::enter() else { return };
     let _ = std::panic::catch_unwind(|| {
         for record in pools::all_states(recorder, thread_number()) {
             channel::send(&recorder.sender, Raw::boxed(record));
         }
     });
+}
+
+/// The recorder, unless this process is a child that came to be past `pthread_atfork` (`_Fork`, a raw system call).
+fn own_recorder() -> Option<&'static Recorder> {
+    let recorder = state::recorder()?;
+    if recorder.pid == std::process::id() {
+        return Some(recorder);
+    }
+    state::abandon();
+    None
 }
 
 fn thread_number() -> u32 {
@@ -70,12 +118,17 @@ unsafe extern "C" fn forked() {
     state::abandon();
 }
 
-/// After the program's own destructors: the trace is closed and the report printed.
+/// After the program's own destructors: the trace is closed and the report printed. Also when `exit` was called in a signal
+/// handler that interrupted our own work: the writer is another thread, and waiting for it needs no lock.
 unsafe extern "C" fn finalise() {
-    let Some(recorder) = state::recorder() else {
+    if state::ran_out_of_memory() {
+        return state::say("recording stopped for lack of memory; the trace ends early");
+    }
+    let Some(recorder) = own_recorder() else {
         return;
     };
-    let Some(_busy) = Busy::enter() else { return };
+    let _busy = Busy::enter();
+    let _whole = NoCancel::begin();
     if std::panic::catch_unwind(|| end(recorder)).is_err() {
         state::finish();
     }
@@ -106,7 +159,8 @@ fn end(recorder: &Recorder) {
     let books = writer::finish(ending, PATIENCE);
     state::finish();
     match books {
-        Some(books) => report::print(recorder, &books),
+        Some(books) if memory::can_have(REPORT_NEEDS) => report::print(recorder, &books),
+        Some(_) => state::say("too little memory for the report; the trace has everything"),
         None => state::say("the writer did not finish in time; the trace may end early"),
     }
 }

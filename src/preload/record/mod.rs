@@ -19,6 +19,7 @@ pub mod virtual_memory;
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY};
+use super::process::NoCancel;
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::{channel, stack, threads};
@@ -148,6 +149,7 @@ impl Drop for Errno {
 fn at_work(work: impl FnOnce()) {
     let Some(_busy) = Busy::enter() else { return };
     let _errno = Errno::keep();
+    let _whole = NoCancel::begin();
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         state::switch_off("an error inside oomhook; recording stops here, the program goes on");
     }
@@ -245,7 +247,7 @@ pub fn runtime_call(
 #[cold]
 fn record_unseen(thread: &Thread, row: RowId, real: usize, recipe: &mut dyn Recipe, code: Code) {
     // A runtime that found no driver has nothing to tell; on a machine without a GPU no file should be left.
-    if recipe.starts() && !state::is_off() && super::doors::libcuda().is_some() {
+    if recipe.starts() && !state::is_off() && super::doors::has_libcuda() {
         state::start();
     }
     let Some(recorder) = state::recorder() else {

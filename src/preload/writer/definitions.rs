@@ -8,8 +8,9 @@ use oomhook_trace::record::Library;
 use oomhook_trace::{FrameId, LibraryId, Record, StackId};
 use std::collections::HashMap;
 
-/// Scans kept: a stack may come a little later than the next change of the loaded libraries.
-const SCANS: usize = 32;
+/// Scans kept: a stack may come later than many changes of the loaded libraries. (A process that opens and closes plugins all
+/// the time has made a thousand of them before the writer comes to its stacks.)
+const SCANS: usize = 2048;
 
 /// The loaded libraries at one generation, sorted by address.
 struct Map {
@@ -83,10 +84,11 @@ impl Definitions {
     }
 
     fn define(&mut self, generation: u32, addresses: &[u64]) -> StackId {
-        if self
+        if !self
             .maps
-            .last()
-            .is_none_or(|map| map.generation != generation)
+            .iter()
+            .rev()
+            .any(|map| map.generation == generation)
         {
             for scan in libraries::take_published() {
                 self.load(&scan);
@@ -105,12 +107,12 @@ impl Definitions {
     }
 
     fn frame(&mut self, generation: u32, address: u64) -> FrameId {
+        // No other map will do: what lies at the address today may be another library.
         let map = self
             .maps
             .iter()
             .rev()
-            .find(|map| map.generation == generation)
-            .or(self.maps.last());
+            .find(|map| map.generation == generation);
         let range = map.and_then(|map| {
             let after = map.ranges.partition_point(|range| range.start <= address);
             map.ranges[..after]

@@ -1,16 +1,21 @@
 //! The thread that waits for the disk, so that nobody else has to. It may fall behind by so many bytes; then the file
 //! ends, and the ledger goes on without it.
 
+use super::super::thread;
 use super::keep::Keeper;
 use super::sink::Sink;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Most bytes that wait for the disk.
 pub const MOST_BEHIND: u64 = 64 << 20;
+
+/// Sleep while there is nothing to write.
+const NAP: Duration = Duration::from_millis(1);
 
 enum Message {
     Append(Vec<u8>),
@@ -47,15 +52,17 @@ impl Disk {
         let (report, failures) = unbounded();
         let shared = Arc::new(Shared::default());
         let far = shared.clone();
-        std::thread::Builder::new()
-            .name("oomhook-file".into())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                if let Err(error) = serve(&messages, sink, keeper, &far, length, flushed) {
-                    // The near side is gone only at the end of the process.
-                    let _ = report.send(error);
-                }
-            })?;
+        thread::spawn(c"oomhook-file", 512 << 10, move || {
+            let work = AssertUnwindSafe(|| serve(&messages, sink, keeper, &far, length, flushed));
+            let failed = match std::panic::catch_unwind(work) {
+                Ok(served) => served.err(),
+                Err(_) => Some("an error inside oomhook".to_owned()),
+            };
+            if let Some(error) = failed {
+                // The near side is gone only at the end of the process.
+                let _ = report.send(error);
+            }
+        })?;
         Ok(Disk {
             sender,
             failures,
@@ -114,7 +121,16 @@ fn serve(
     mut length: u64,
     flushed: &AtomicU64,
 ) -> Result<(), String> {
-    for message in messages {
+    // Looks again and again: a blocking receive registers destructors for the thread, which takes the loader's lock.
+    loop {
+        let message = match messages.try_recv() {
+            Ok(message) => message,
+            Err(TryRecvError::Empty) => {
+                std::thread::sleep(NAP);
+                continue;
+            }
+            Err(TryRecvError::Disconnected) => return Ok(()),
+        };
         match message {
             Message::Append(bytes) => {
                 sink.append(&bytes).map_err(|error| plain(&error))?;
@@ -132,7 +148,6 @@ fn serve(
             Message::Flushed(ticket) => flushed.store(ticket, Ordering::Release),
         }
     }
-    Ok(())
 }
 
 /// The system's words without the number behind them.

@@ -18,6 +18,7 @@ use super::channel::TAKEN;
 use super::config::Keep;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
+use super::thread;
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
 use file::Output;
@@ -34,6 +35,8 @@ const NAP: Duration = Duration::from_millis(1);
 const LONG_NAP: Duration = Duration::from_millis(3);
 /// Empty looks after which the naps get longer.
 const IDLE_LOOKS: u32 = 250;
+/// Empty looks between two looks at whether the program's threads have all ended (about 100 ms).
+const ALONE_LOOKS: u32 = 32;
 /// An event waits no longer than this for its chunk.
 const FLUSH_AFTER: Duration = Duration::from_millis(3);
 /// A chunk is made when so many bytes wait.
@@ -66,6 +69,13 @@ pub struct Ending {
     pub thread: u32,
 }
 
+/// The end of a process whose threads have all ended.
+const LEFT_ALONE: Ending = Ending {
+    kind: EndKind::Exit,
+    code: Some(0),
+    thread: 0,
+};
+
 /// What the writer knows at the end.
 pub struct Books {
     /// The header as it was written.
@@ -76,27 +86,32 @@ pub struct Books {
     pub path: Option<std::path::PathBuf>,
 }
 
-/// Starts the writer's thread.
+/// Opens the trace and starts the writer's thread. The file is there, with its header, before the first event: what the
+/// path and the header depend on (the folder, the environment) is the program's to change the moment we return, and its
+/// first act may be to end.
 pub fn spawn(recorder: &'static Recorder, receiver: Receiver<Raw>) -> io::Result<()> {
-    // The program's signals are not for this thread: it inherits a mask with all of them blocked.
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset fills `all` before it is used; `before` is only given back.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let spawned = std::thread::Builder::new()
-        .name("oomhook-writer".into())
-        .stack_size(1 << 20)
-        .spawn(move || run(recorder, &receiver));
-    // SAFETY: `before` was filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    spawned.map(drop)
+    let writer = Writer::new(recorder);
+    thread::spawn(c"oomhook-writer", 1 << 20, move || run(writer, &receiver))
 }
 
-/// Has everything sent so far written to the file; waits for it, but no longer than `patience`.
+/// Has everything sent so far written to the file; waits for it, but no longer than `patience`. A program that fails again
+/// and again waits for its first failures only: the later ones follow within milliseconds.
 pub fn flush(patience: Duration) {
+    static RECENT: AtomicU64 = AtomicU64::new(0);
+    static SINCE: AtomicU64 = AtomicU64::new(0);
+    const MOST: u64 = 8;
+    const WINDOW_NS: u64 = 1_000_000_000;
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
+    let now = recorder.now();
+    if now.saturating_sub(SINCE.load(Ordering::Relaxed)) > WINDOW_NS {
+        SINCE.store(now, Ordering::Relaxed);
+        RECENT.store(0, Ordering::Relaxed);
+    }
+    if RECENT.fetch_add(1, Ordering::Relaxed) >= MOST {
+        return;
+    }
     let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
     let deadline = Instant::now() + patience;
     while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
@@ -133,8 +148,8 @@ pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
     }
 }
 
-fn run(recorder: &'static Recorder, receiver: &Receiver<Raw>) {
-    let work = AssertUnwindSafe(|| Writer::new(recorder).work(receiver));
+fn run(writer: Writer, receiver: &Receiver<Raw>) {
+    let work = AssertUnwindSafe(|| writer.work(receiver));
     if std::panic::catch_unwind(work).is_err() {
         state::switch_off("an error inside oomhook; recording stops here, the program goes on");
     }
@@ -246,6 +261,10 @@ impl Writer {
                     // SAFETY: published by `finish` and read by this thread alone; `finish` never frees it.
                     let ending = unsafe { &*ending };
                     return self.close(ending);
+                }
+                if looks % ALONE_LOOKS == 0 && looks >= IDLE_LOOKS && thread::are_alone() {
+                    // glibc ends the process with its last thread, as by `exit(0)`: ours must not keep it.
+                    return self.close(&LEFT_ALONE);
                 }
                 std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });
             }
