@@ -139,7 +139,7 @@ impl File {
             symbols.push(Symbol {
                 function: frame
                     .function
-                    .and_then(|name| name.demangle().ok().map(|name| name.into_owned())),
+                    .and_then(|name| Some(demangled(&name.raw_name().ok()?))),
                 file: location
                     .as_ref()
                     .and_then(|location| location.file.map(str::to_owned)),
@@ -161,5 +161,28 @@ fn has_last_name(full: &str, last: &str) -> bool {
 fn demangled(name: &str) -> String {
     // Versions are no part of a name (`cudaMalloc@@libcudart.so.13`).
     let name = name.split('@').next().unwrap_or(name);
-    addr2line::demangle_auto(name.into(), None).into_owned()
+    // A C function may be called `i` or `St`, which are types to a demangler of C++.
+    let is_mangled = ["_Z", "__Z", "_R"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    if is_mangled {
+        addr2line::demangle_auto(name.into(), None).into_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+
+    #[test]
+    fn names_of_c_stay_what_they_are() {
+        for name in ["i", "f", "St", "w", "main", "a_Z1fv"] {
+            assert_eq!(demangled(name), name);
+        }
+        assert_eq!(demangled("_Z4growi"), "grow(int)");
+        assert_eq!(demangled("_ZN5cache4growEv@@V1"), "cache::grow()");
+        assert_eq!(demangled("cudaMalloc@@libcudart.so.13"), "cudaMalloc");
+    }
 }
