@@ -5,7 +5,6 @@ use crate::cli::output;
 use crate::cli::traces;
 use crate::symbols::Files;
 use clap::Args;
-use oomhook_report::Report;
 use std::path::PathBuf;
 
 /// Judge traces; exit code 0 passed, 1 failed, 2 wrong usage, 3 no data
@@ -33,15 +32,17 @@ pub fn run(options: &Options) -> Result<u8, String> {
         );
     }
     options.gate.check()?;
-    let traces = traces::load(&options.traces)?;
-    let mut symbols = Files::default();
-    let reports: Vec<Report> = traces.iter().map(|one| one.report(&mut symbols)).collect();
-    let (judgement, said) = options.gate.judge_reports(&reports)?;
+    let loaded = traces::load_readable(&options.traces, &traces::suppressions()?);
+    if loaded.traces.is_empty()
+        && let Some(error) = loaded.unreadable.last()
+    {
+        return Err(error.clone());
+    }
+    let (judgement, said) = options.gate.judge_loaded(&loaded, &mut Files::default())?;
     if options.json {
         let json = serde_json::to_string_pretty(&judgement)
             .map_err(|error| format!("the verdict cannot be written as JSON: {error}"))?;
         output::data(&format!("{json}\n"))?;
-        output::talk(&said);
     } else {
         let style = output::style_of_stdout();
         output::data(&format!("{}{said}", judgement.text(style.colour)))?;

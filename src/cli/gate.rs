@@ -1,14 +1,15 @@
 //! Gates: options shared by `check` and `run`.
 
 use crate::cli::output;
-use crate::cli::traces;
+use crate::cli::traces::{self, Loaded, Trace};
 use crate::symbols::Files;
 use clap::Args;
 use oomhook_report::baseline::Baseline;
 use oomhook_report::gate::{Judgement, Limits, judge};
-use oomhook_report::{Report, sentences, units};
+use oomhook_report::{Report, Suppressions, sentences, units};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// What is demanded of every process.
 #[derive(Args, Debug, Default)]
@@ -47,7 +48,12 @@ impl GateOptions {
     /// # Errors
     /// In words, when the baseline cannot be read.
     pub fn check(&self) -> Result<(), String> {
-        self.limits().map(drop)
+        self.limits()?;
+        if let Some(path) = self.baseline.as_ref().filter(|_| self.write_baseline) {
+            // Made and removed: a folder that is missing is found before the program has run for hours.
+            temporary_beside(path)?;
+        }
+        Ok(())
     }
 
     fn limits(&self) -> Result<Limits, String> {
@@ -67,27 +73,35 @@ impl GateOptions {
     ///
     /// # Errors
     /// In words, when the baseline cannot be read or written.
-    pub fn judge_reports(&self, reports: &[Report]) -> Result<(Judgement, String), String> {
-        let judgement = judge(reports, &self.limits()?);
+    pub fn judge_loaded(
+        &self,
+        loaded: &Loaded,
+        symbols: &mut Files,
+    ) -> Result<(Judgement, String), String> {
+        let traces = loaded.traces.iter();
+        let reports: Vec<Report> = traces.map(|one| one.report(symbols)).collect();
+        let reports = reports.as_slice();
+        let judgement = judge(reports, &loaded.unreadable, &self.limits()?);
         let mut said = String::new();
         if let Some(path) = self.baseline.as_ref().filter(|_| self.write_baseline) {
             let baseline = Baseline::of(reports);
-            if !baseline.processes.is_empty() {
+            // A baseline of what could not be judged would let anything pass.
+            if !baseline.processes.is_empty() && judgement.unjudged.is_empty() {
                 write_baseline(path, &baseline)?;
-                said = format!("{}\n", sentences::baseline_written(&path.to_string_lossy()));
+                let path = path.to_string_lossy();
+                said = format!("{}\n", sentences::baseline_written(&path));
             }
+        }
+        if said.is_empty() {
+            said = next(&judgement, &loaded.traces);
         }
         Ok((judgement, said))
     }
 
     /// Judges the traces of a run, on stderr; the verdict as an exit code.
-    pub fn judge(&self, paths: &[PathBuf]) -> u8 {
-        let judged = traces::load(paths).and_then(|traces| {
-            let mut symbols = Files::default();
-            let reports: Vec<Report> = traces.iter().map(|one| one.report(&mut symbols)).collect();
-            self.judge_reports(&reports)
-        });
-        match judged {
+    pub fn judge(&self, paths: &[PathBuf], suppressions: &Suppressions) -> u8 {
+        let loaded = traces::load_readable(paths, suppressions);
+        match self.judge_loaded(&loaded, &mut Files::default()) {
             Ok((judgement, said)) => {
                 let colour = output::style_of_stderr().colour;
                 output::talk(&format!("{}{said}", judgement.text(colour)));
@@ -107,30 +121,66 @@ fn read_baseline(path: &Path) -> Result<Baseline, String> {
         if error.kind() == std::io::ErrorKind::NotFound {
             format!("--baseline {shown}: there is no such file; --write-baseline makes it")
         } else {
-            format!("--baseline {shown}: cannot be read: {error}")
+            format!(
+                "--baseline {shown}: cannot be read: {}; name another file",
+                output::reason(&error)
+            )
         }
     })?;
     Baseline::parse(&json).map_err(|error| format!("--baseline {shown}: {error}"))
 }
 
-/// Whole or not at all.
-fn write_baseline(path: &Path, baseline: &Baseline) -> Result<(), String> {
-    let failed = |error: &dyn std::fmt::Display| {
-        format!("--baseline {}: cannot be written: {error}", path.display())
-    };
-    let mut json = serde_json::to_string_pretty(baseline).map_err(|error| failed(&error))?;
-    json.push('\n');
+/// A new file in the folder where the baseline will be.
+fn temporary_beside(path: &Path) -> Result<NamedTempFile, String> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let mut file = tempfile::Builder::new()
+    tempfile::Builder::new()
         .prefix(".oomhook-baseline-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(folder)
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!(
+                "--baseline {}: there is no folder {}; make it first",
+                path.display(),
+                folder.display()
+            ),
+            _ => cannot_write(path, &error),
+        })
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> String {
+    format!(
+        "--baseline {}: cannot be written: {}; name a file in a folder that can",
+        path.display(),
+        output::reason(error)
+    )
+}
+
+/// Whole or not at all.
+fn write_baseline(path: &Path, baseline: &Baseline) -> Result<(), String> {
+    let mut json = serde_json::to_string_pretty(baseline)
+        .map_err(|error| format!("--baseline {}: {error}", path.display()))?;
+    json.push('\n');
+    let mut file = temporary_beside(path)?;
     file.write_all(json.as_bytes())
-        .map_err(|error| failed(&error))?;
-    file.persist(path).map_err(|error| failed(&error.error))?;
+        .map_err(|error| cannot_write(path, &error))?;
+    file.persist(path)
+        .map_err(|error| cannot_write(path, &error.error))?;
     Ok(())
+}
+
+/// The next useful command after a verdict, about the process that was worst.
+fn next(judgement: &Judgement, traces: &[Trace]) -> String {
+    let gate = judgement.worst();
+    let of_gate = |trace: &&Trace| {
+        gate.is_some_and(|gate| {
+            let process = &trace.header.process;
+            (gate.process.pid, &gate.process.host) == (process.pid, &process.host)
+        })
+    };
+    let trace = traces.iter().find(of_gate).or(traces.first());
+    let path = trace.map(|trace| trace.path.to_string_lossy());
+    sentences::next_after(&judgement.next(path.as_deref()))
 }

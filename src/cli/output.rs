@@ -2,6 +2,8 @@
 
 use oomhook_report::text::Style;
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// Columns when nobody says.
 const COLUMNS: usize = 80;
@@ -19,7 +21,7 @@ pub fn data(text: &str) -> Result<(), String> {
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("stdout cannot be written: {error}"))
+            Err(format!("stdout cannot be written: {}", reason(&error)))
         }
         _ => Ok(()),
     }
@@ -28,6 +30,48 @@ pub fn data(text: &str) -> Result<(), String> {
 /// Writes talk to stderr; where that is not possible there is nobody to tell.
 pub fn talk(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// What the system says about an error, in words; its number helps nobody.
+#[must_use]
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// Writes a new file for its owner alone; one that is there, or a link, is never touched: the name gets a number, as the
+/// library's own files do.
+///
+/// # Errors
+/// When no file can be made or written.
+pub fn new_file(path: &Path, text: &str) -> std::io::Result<PathBuf> {
+    const MOST: u32 = 10_000;
+    let mut candidate = path.to_path_buf();
+    for number in 1..=MOST {
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&candidate);
+        match file {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                return Ok(candidate);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let name = path.to_string_lossy();
+                candidate = match name.strip_suffix(".trace") {
+                    Some(stem) => format!("{stem}.{number}.trace").into(),
+                    None => format!("{name}.{number}").into(),
+                };
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::ErrorKind::AlreadyExists.into())
 }
 
 /// How text on stdout should look.

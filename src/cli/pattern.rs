@@ -8,6 +8,8 @@ pub fn expand(pattern: &str, header: &Header) -> String {
     let process = &header.process;
     let command = process.command.first().map_or("", String::as_str);
     let command = command.rsplit('/').next().unwrap_or(command);
+    // What a name stands for cannot leave its folder.
+    let plain = |text: &str| text.replace(['/', '\0'], "_");
     let mut name = String::new();
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
@@ -17,10 +19,10 @@ pub fn expand(pattern: &str, header: &Header) -> String {
         }
         match rest.next() {
             Some('p') => name.push_str(&process.pid.to_string()),
-            Some('h') => name.push_str(&process.host),
+            Some('h') => name.push_str(&plain(&process.host)),
             Some('r') => name.push_str(&process.rank.map_or("0".into(), |rank| rank.to_string())),
-            Some('j') => name.push_str(process.job.as_deref().unwrap_or("0")),
-            Some('c') => name.push_str(command),
+            Some('j') => name.push_str(&plain(process.job.as_deref().unwrap_or("0"))),
+            Some('c') => name.push_str(&plain(command)),
             Some('%') | None => name.push('%'),
             Some(other) => {
                 name.push('%');

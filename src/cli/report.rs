@@ -2,14 +2,14 @@
 
 use crate::cli::output;
 use crate::cli::pattern;
-use crate::cli::traces::{self, Trace};
+use crate::cli::traces::{self, Loaded, Trace};
 use crate::symbols::Files;
 use clap::{Args, ValueEnum};
 use oomhook_report::table::{self, At, By};
 use oomhook_report::text::{self, Style};
-use oomhook_report::{Report, Reports, sentences};
+use oomhook_report::{Report, Reports, Suppressions, sentences};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Report where the memory went
 #[derive(Args)]
@@ -141,17 +141,14 @@ fn text_of(trace: &Trace, place: usize, symbols: &mut Files, style: &Style) -> S
 }
 
 /// Prints the reports of a run: to stderr, or where `OOMHOOK_REPORT` says. stdout is the program's.
-pub fn print_run(paths: &[PathBuf], to: &Option<String>) {
+pub fn print_run(paths: &[PathBuf], suppressions: &Suppressions, to: &Option<String>) {
     if paths.is_empty() || to.as_deref() == Some("off") {
         return;
     }
-    let traces = match traces::load(paths) {
-        Ok(traces) => traces,
-        Err(error) => {
-            output::talk(&format!("oomhook run: {error}\n"));
-            return;
-        }
-    };
+    let Loaded { traces, unreadable } = traces::load_readable(paths, suppressions);
+    for error in unreadable {
+        output::talk(&format!("oomhook run: {error}\n"));
+    }
     let mut symbols = Files::default();
     let Some(pattern) = to else {
         let style = output::style_of_stderr();
@@ -167,10 +164,16 @@ pub fn print_run(paths: &[PathBuf], to: &Option<String>) {
         file.push_str(&text_of(trace, place, &mut symbols, &Style::default()));
     }
     for (path, text) in files {
-        if let Err(error) = std::fs::write(&path, &text) {
-            output::talk(&format!(
-                "oomhook run: the report cannot be written to {path}: {error}; here it is\n{text}"
-            ));
+        match output::new_file(Path::new(&path), &text) {
+            Ok(made) if made == Path::new(&path) => {}
+            Ok(made) => output::talk(&format!(
+                "oomhook run: {path} is taken, the report is in {}\n",
+                made.display()
+            )),
+            Err(error) => output::talk(&format!(
+                "oomhook run: the report cannot be written to {path}: {}; here it is\n{text}",
+                output::reason(&error)
+            )),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::cli::output;
 use crate::symbols::Files;
 use oomhook_ledger::{Ledger, replay};
 use oomhook_report::{Facts, Report, Resolver, Suppressions, sentences};
-use oomhook_trace::read::Ending;
+use oomhook_trace::read::{Ending, OpenError};
 use oomhook_trace::{Header, Reader};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,16 @@ pub struct Trace {
     pub facts: Facts,
 }
 
-/// Reads every trace that is named.
+/// What was read.
+#[derive(Default)]
+pub struct Loaded {
+    /// The traces, in the order of their names on the command line, those of a directory by rank and start.
+    pub traces: Vec<Trace>,
+    /// What could not be read, in words. One bad file must not hide the others.
+    pub unreadable: Vec<String>,
+}
+
+/// Reads every trace that is named; says what cannot be read in a directory.
 ///
 /// # Errors
 /// In words, when a named file is no trace, or a directory has none.
@@ -28,52 +37,98 @@ pub fn load(named: &[PathBuf]) -> Result<Vec<Trace>, String> {
     let suppressions = suppressions()?;
     let mut traces = Vec::new();
     for path in named {
-        if path.is_dir() {
-            traces.extend(load_directory(path, &suppressions)?);
+        let loaded = load_path(path, &suppressions);
+        if loaded.traces.is_empty() || !path.is_dir() {
+            if let Some(error) = loaded.unreadable.into_iter().next_back() {
+                return Err(error);
+            }
         } else {
-            let trace = load_file(path, &suppressions);
-            traces.push(trace.map_err(|error| format!("{} {error}", path.display()))?);
+            for error in &loaded.unreadable {
+                output::talk(&format!("oomhook: {error}\n"));
+            }
         }
+        traces.extend(loaded.traces);
     }
     Ok(traces)
 }
 
-fn load_directory(path: &Path, suppressions: &Suppressions) -> Result<Vec<Trace>, String> {
-    let unreadable = |error| format!("{}: cannot be read: {error}", path.display());
-    let mut traces = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
-        let file = entry.map_err(unreadable)?.path();
-        if file
-            .extension()
-            .is_none_or(|extension| extension != "trace")
-            || file.is_dir()
-        {
-            continue;
-        }
-        match load_file(&file, suppressions) {
-            Ok(trace) => traces.push(trace),
-            // One bad file must not hide the others.
-            Err(error) => output::talk(&format!("oomhook: {} {error}\n", file.display())),
+/// Reads what can be read of the traces that are named.
+pub fn load_readable(named: &[PathBuf], suppressions: &Suppressions) -> Loaded {
+    let mut all = Loaded::default();
+    for path in named {
+        let loaded = load_path(path, suppressions);
+        all.traces.extend(loaded.traces);
+        all.unreadable.extend(loaded.unreadable);
+    }
+    all
+}
+
+fn load_path(path: &Path, suppressions: &Suppressions) -> Loaded {
+    if path.is_dir() {
+        return load_directory(path, suppressions);
+    }
+    let mut loaded = Loaded::default();
+    loaded.add(path, suppressions);
+    loaded
+}
+
+impl Loaded {
+    fn add(&mut self, path: &Path, suppressions: &Suppressions) {
+        match load_file(path, suppressions) {
+            Ok(trace) => self.traces.push(trace),
+            Err(error) => self.unreadable.push(format!("{} {error}", path.display())),
         }
     }
-    if traces.is_empty() {
-        return Err(format!(
-            "{}: no readable trace in it (files that end in .trace)",
+}
+
+fn load_directory(path: &Path, suppressions: &Suppressions) -> Loaded {
+    let mut loaded = Loaded::default();
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let error = unreadable(&error);
+            loaded
+                .unreadable
+                .push(format!("{} {error}", path.display()));
+            return loaded;
+        }
+    };
+    for file in entries.flatten().map(|entry| entry.path()) {
+        let is_trace = file.extension().is_some_and(|ending| ending == "trace");
+        if is_trace && !file.is_dir() {
+            loaded.add(&file, suppressions);
+        }
+    }
+    if loaded.traces.is_empty() {
+        loaded.unreadable.push(format!(
+            "{}: no readable trace in it (files that end in .trace); name the folder that `oomhook run -o` was given",
             path.display()
         ));
     }
-    traces.sort_by(|a, b| {
+    loaded.traces.sort_by(|a, b| {
         let key = |trace: &Trace| {
             let process = &trace.header.process;
             (process.rank, process.start_unix_ns, trace.path.clone())
         };
         key(a).cmp(&key(b))
     });
-    Ok(traces)
+    loaded
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    let advice = match error.kind() {
+        std::io::ErrorKind::NotFound => "; check the name",
+        std::io::ErrorKind::PermissionDenied => "; a trace is readable by its owner alone",
+        _ => "",
+    };
+    format!("cannot be read: {}{advice}", output::reason(error))
 }
 
 fn load_file(path: &Path, suppressions: &Suppressions) -> Result<Trace, String> {
-    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+    let reader = Reader::open(path).map_err(|error| match error {
+        OpenError::Io(error) => unreadable(&error),
+        other => other.to_string(),
+    })?;
     let replay = replay(reader);
     let complete = replay.ending == Ending::Complete;
     let running = !complete && is_running(&replay.header);
@@ -92,6 +147,7 @@ fn load_file(path: &Path, suppressions: &Suppressions) -> Result<Trace, String> 
         facts: Facts {
             complete,
             running,
+            damaged: !replay.damage.is_empty(),
             notes,
             suppressions: suppressions.clone(),
             ..Facts::default()
@@ -112,13 +168,20 @@ fn is_running(header: &Header) -> bool {
 }
 
 /// The suppressions that the environment names.
-fn suppressions() -> Result<Suppressions, String> {
+///
+/// # Errors
+/// In words, when they cannot be read.
+pub fn suppressions() -> Result<Suppressions, String> {
     let Some(path) = std::env::var_os("OOMHOOK_SUPPRESS").filter(|path| !path.is_empty()) else {
         return Ok(Suppressions::default());
     };
     let shown = Path::new(&path).display();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| format!("OOMHOOK_SUPPRESS={shown} cannot be read: {error}"))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        format!(
+            "OOMHOOK_SUPPRESS={shown} cannot be read: {}; correct its path or unset it",
+            output::reason(&error)
+        )
+    })?;
     Suppressions::parse(&text).map_err(|error| format!("OOMHOOK_SUPPRESS={shown}, {error}"))
 }
 

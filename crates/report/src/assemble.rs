@@ -29,6 +29,8 @@ pub struct Facts {
     pub complete: bool,
     /// The process has not ended.
     pub running: bool,
+    /// Parts of the trace are lost.
+    pub damaged: bool,
     /// What could not be read of the trace, and whatever else the reader should know.
     pub notes: Vec<String>,
     /// How much of the stacks is named.
@@ -81,6 +83,7 @@ impl Report {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             complete: facts.complete,
+            damaged: facts.damaged,
             totals: totals(ledger),
             devices: devices(ledger, resolver),
             host: host(ledger),

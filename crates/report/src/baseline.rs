@@ -102,23 +102,29 @@ impl Baseline {
                 baseline.metric
             ));
         }
+        if baseline.processes.is_empty() {
+            return Err(
+                "holds no process, so there is nothing to compare with; write it anew with --write-baseline".to_owned(),
+            );
+        }
         Ok(baseline)
     }
 
-    /// The counterpart of a process: the same rank; without ranks the same place in the order; or the only one.
+    /// The counterpart of a process: the same program and rank, and not yet another's. Several of one program without
+    /// ranks are compared in their order.
     #[must_use]
-    pub fn counterpart(&self, report: &Report, place: usize) -> Option<&BaselineProcess> {
-        if let [only] = self.processes.as_slice() {
-            return Some(only);
-        }
-        match report.process.rank {
-            Some(rank) => self.processes.iter().find(|one| one.rank == Some(rank)),
-            None => self.processes.get(place),
-        }
+    pub fn counterpart(&self, report: &Report, used: &[bool]) -> Option<usize> {
+        let program = program(report);
+        let mut processes = self.processes.iter().zip(used);
+        processes.position(|(one, used)| {
+            !used && one.rank == report.process.rank && one.program == program
+        })
     }
 }
 
-fn program(report: &Report) -> String {
+/// The program's name, without its folder.
+#[must_use]
+pub fn program(report: &Report) -> String {
     let path = report.process.command.first().map_or("", String::as_str);
     file_name(path).to_owned()
 }

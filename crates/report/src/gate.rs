@@ -1,10 +1,12 @@
 //! Passed, failed, or no data. A limit is inclusive; the tolerance belongs to the baseline alone.
 
-use crate::baseline::{Baseline, BaselineDevice, shares};
-use crate::schema::{Device, Report, SCHEMA_VERSION};
+use crate::baseline::{Baseline, BaselineDevice, program, shares};
+use crate::schema::{Device, ProcessEnd, Report, SCHEMA_VERSION, Site};
 use crate::sentences as say;
+use crate::text::quoted;
 use crate::text::{Colour, Paint};
-use crate::verdict::real_leaks;
+use crate::units;
+use crate::verdict::{is_device, real_leaks};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -32,6 +34,8 @@ pub enum Verdict {
     Passed,
     /// A gate failed.
     Failed,
+    /// Something could not be judged, which is no pass.
+    Unjudged,
     /// Nothing was recorded, which is no pass.
     NoData,
 }
@@ -43,6 +47,7 @@ impl Verdict {
         match self {
             Verdict::Passed => 0,
             Verdict::Failed => 1,
+            Verdict::Unjudged => 2,
             Verdict::NoData => 3,
         }
     }
@@ -63,6 +68,8 @@ pub struct Judgement {
     pub processes: usize,
     /// Gate by gate, each with the worst process.
     pub gates: Vec<Gate>,
+    /// What could not be judged, and why.
+    pub unjudged: Vec<String>,
     /// What the reader should know.
     pub notes: Vec<String>,
 }
@@ -114,11 +121,12 @@ pub struct Grown {
     pub after_bytes: u64,
 }
 
-/// Judges every process.
+/// Judges every process. `unreadable` are traces that could not be read, in words.
 #[must_use]
-pub fn judge(reports: &[Report], limits: &Limits) -> Judgement {
+pub fn judge(reports: &[Report], unreadable: &[String], limits: &Limits) -> Judgement {
     let judged: Vec<&Report> = reports.iter().filter(|one| one.totals.allocs > 0).collect();
     let mut notes = Vec::new();
+    let mut unjudged = unreadable.to_vec();
     let mut gates = Vec::new();
     if let Some(limit) = limits.max_peak {
         let peaks = by_device(&judged, |device| device.peak_bytes);
@@ -127,7 +135,10 @@ pub fn judge(reports: &[Report], limits: &Limits) -> Judgement {
         })));
     }
     if let Some(limit) = limits.max_live_at_exit {
-        let live = by_device(&judged, |device| device.live_bytes);
+        let (ended, others): (Vec<&Report>, _) =
+            judged.iter().copied().partition(|report| has_ended(report));
+        unjudged.extend(others.into_iter().map(say::gate_no_exit));
+        let live = by_device(&ended, |device| device.live_bytes);
         gates.extend(worst(live.map(|(report, device, value)| {
             measured("max_live_at_exit", report, device, value, limit)
         })));
@@ -137,17 +148,20 @@ pub fn judge(reports: &[Report], limits: &Limits) -> Judgement {
     }
     if let Some((baseline, tolerance)) = &limits.baseline {
         let compared = compare(&judged, baseline, *tolerance, &mut notes);
+        if compared.is_empty() && !judged.is_empty() {
+            unjudged.push(say::GATE_NOTHING_COMPARED.to_owned());
+        }
         gates.extend(worst(compared.into_iter()));
     }
+    for report in reports.iter().filter(|report| report.damaged) {
+        unjudged.push(say::gate_damaged(report));
+    }
     let without_data = reports.len() - judged.len();
-    let wanted = usize::from(limits.max_peak.is_some())
-        + usize::from(limits.max_live_at_exit.is_some())
-        + usize::from(limits.fail_on_leak)
-        + usize::from(limits.baseline.is_some());
     let verdict = if gates.iter().any(|gate| !gate.passed) {
         Verdict::Failed
-    } else if judged.is_empty() || gates.len() < wanted {
-        // A gate that could not be judged is no pass.
+    } else if !unjudged.is_empty() {
+        Verdict::Unjudged
+    } else if judged.is_empty() {
         Verdict::NoData
     } else {
         Verdict::Passed
@@ -155,15 +169,12 @@ pub fn judge(reports: &[Report], limits: &Limits) -> Judgement {
     if without_data > 0 && !judged.is_empty() {
         notes.push(say::gate_without_data(without_data));
     }
-    for report in &judged {
-        if !report.complete {
-            notes.push(format!(
-                "{}: {}",
-                say::process(report.process.pid, &report.process.host),
-                say::ends_early(report.totals.allocs)
-            ));
-        }
-    }
+    notes.extend(
+        judged
+            .iter()
+            .filter(|report| !has_ended(report))
+            .map(|report| say::gate_not_ended(report)),
+    );
     Judgement {
         schema_version: SCHEMA_VERSION,
         verdict,
@@ -171,8 +182,15 @@ pub fn judge(reports: &[Report], limits: &Limits) -> Judgement {
         metric: say::METRIC_DEVICE,
         processes: judged.len(),
         gates,
+        unjudged,
         notes,
     }
+}
+
+/// True if the process came to its end by itself, and was seen to.
+fn has_ended(report: &Report) -> bool {
+    let end = report.process.end;
+    report.complete && matches!(end, ProcessEnd::Exit | ProcessEnd::ImmediateExit)
 }
 
 fn by_device<'a>(
@@ -204,6 +222,18 @@ fn measured(
     value: u64,
     limit: u64,
 ) -> Gate {
+    let sites = match gate {
+        _ if value <= limit => Vec::new(),
+        "max_peak" => {
+            let of_device = report.devices.iter().find(|one| one.device == device);
+            largest(of_device.into_iter().flat_map(|one| &one.peak.sites))
+        }
+        "max_live_at_exit" => {
+            let left = report.leaks.iter().map(|leak| &leak.site);
+            largest(left.filter(|site| site.device == device && is_device(site.space)))
+        }
+        _ => Vec::new(),
+    };
     Gate {
         gate,
         passed: value <= limit,
@@ -213,31 +243,37 @@ fn measured(
         limit_bytes: limit,
         baseline_bytes: None,
         failed: usize::from(value > limit),
-        sites: Vec::new(),
+        sites,
     }
 }
 
-fn leaks(report: &Report) -> Gate {
+/// Sites summed by label and library, the largest ones.
+fn largest<'a>(from: impl Iterator<Item = &'a Site>) -> Vec<Grown> {
     let mut sites: Vec<Grown> = Vec::new();
-    for leak in real_leaks(report) {
+    for site in from {
         let known = sites
             .iter_mut()
-            .find(|one| *one.site == *leak.site.label && *one.library == *leak.site.library);
+            .find(|one| *one.site == *site.label && *one.library == *site.library);
         match known {
-            Some(known) => known.after_bytes += leak.site.bytes,
+            Some(known) => known.after_bytes += site.bytes,
             None => sites.push(Grown {
-                site: leak.site.label.to_string(),
-                library: leak.site.library.to_string(),
+                site: site.label.to_string(),
+                library: site.library.to_string(),
                 before_bytes: 0,
-                after_bytes: leak.site.bytes,
+                after_bytes: site.bytes,
             }),
         }
     }
     sites.sort_by_key(|site| Reverse(site.after_bytes));
-    let value = sites.iter().map(|site| site.after_bytes).sum();
+    sites.truncate(MOST_GROWN);
+    sites
+}
+
+fn leaks(report: &Report) -> Gate {
+    let value = real_leaks(report).map(|leak| leak.site.bytes).sum();
+    let sites = largest(real_leaks(report).map(|leak| &leak.site));
     // An array of unknown size may leak 0 bytes, and leaks.
     let passed = sites.is_empty();
-    sites.truncate(MOST_GROWN);
     Gate {
         gate: "fail_on_leak",
         passed,
@@ -258,14 +294,18 @@ fn compare(
     notes: &mut Vec<String>,
 ) -> Vec<Gate> {
     let mut gates = Vec::new();
-    for (place, report) in judged.iter().enumerate() {
-        let Some(before) = baseline.counterpart(report, place) else {
+    let mut used = vec![false; baseline.processes.len()];
+    for report in judged {
+        let Some(at) = baseline.counterpart(report, &used) else {
             notes.push(say::gate_no_counterpart(
                 report.process.pid,
                 report.process.rank,
+                &program(report),
             ));
             continue;
         };
+        used[at] = true;
+        let before = &baseline.processes[at];
         for device in &report.devices {
             let known = before
                 .devices
@@ -279,6 +319,10 @@ fn compare(
             }
             gates.push(compare_device(report, device, known, tolerance));
         }
+    }
+    let missing = baseline.processes.iter().zip(used);
+    for (before, _) in missing.filter(|(_, used)| !used) {
+        notes.push(say::gate_missing(&before.program, before.rank));
     }
     notes.dedup();
     gates
@@ -357,16 +401,46 @@ impl Judgement {
         let head = match self.verdict {
             Verdict::Passed => paint.with(Colour::Green, say::GATE_PASSED),
             Verdict::Failed => paint.with(Colour::Red, say::GATE_FAILED),
+            Verdict::Unjudged => paint.with(Colour::Yellow, say::GATE_UNJUDGED),
             Verdict::NoData => paint.with(Colour::Yellow, say::GATE_NO_DATA),
         };
         let mut text = format!("oomhook check: {head}\n");
         for gate in &self.gates {
             text.push_str(&gate.text(self.processes));
         }
+        for reason in &self.unjudged {
+            text.push_str(&format!("  ?     {reason}\n"));
+        }
         for note in &self.notes {
             text.push_str(&format!("{}{note}\n", say::NOTE));
         }
         text
+    }
+
+    /// The gate to look at first.
+    #[must_use]
+    pub fn worst(&self) -> Option<&Gate> {
+        let failed = self.gates.iter().find(|gate| !gate.passed);
+        failed.or(self.gates.first())
+    }
+
+    /// The next useful command, about this trace.
+    #[must_use]
+    pub fn next(&self, trace: Option<&str>) -> String {
+        let Some(trace) = trace.map(quoted) else {
+            return "oomhook env".to_owned();
+        };
+        match (self.verdict, self.worst()) {
+            (Verdict::Failed, Some(gate)) => {
+                let at = match gate.gate {
+                    "max_peak" | "baseline" => "peak",
+                    _ => "exit",
+                };
+                format!("oomhook report {trace} --by stack --at {at}")
+            }
+            (Verdict::NoData, _) => "oomhook env".to_owned(),
+            _ => format!("oomhook report {trace}"),
+        }
     }
 }
 
@@ -398,10 +472,9 @@ impl Gate {
             text.push_str(&format!("        {}\n", say::gate_failed_of(self.failed)));
         }
         for site in &self.sites {
-            let grown = if is_leak {
-                crate::units::bytes(site.after_bytes)
-            } else {
-                say::gate_grew(site.before_bytes, site.after_bytes)
+            let grown = match self.gate {
+                "baseline" => say::gate_grew(site.before_bytes, site.after_bytes),
+                _ => units::bytes(site.after_bytes),
             };
             text.push_str(&format!(
                 "        {grown}  {} [{}]\n",

@@ -19,6 +19,8 @@ pub struct Report {
     pub process: Process,
     /// The closing record was written.
     pub complete: bool,
+    /// Parts of the trace are lost.
+    pub damaged: bool,
     /// Counts over the whole process.
     pub totals: Totals,
     /// Device by device.

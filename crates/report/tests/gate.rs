@@ -27,7 +27,7 @@ fn against(baseline: &Baseline, report: Report) -> (u8, Vec<(String, u64, u64)>)
         baseline: Some((baseline.clone(), TWO_PERCENT)),
         ..Limits::default()
     };
-    let judgement = judge(&[report], &limits);
+    let judgement = judge(&[report], &[], &limits);
     let sites = judgement.gates[0].sites.iter();
     let grown = sites
         .map(|one| (one.site.clone(), one.before_bytes, one.after_bytes))
@@ -56,7 +56,7 @@ fn limits_are_inclusive_and_know_no_tolerance() {
             max_live_at_exit: Some(0),
             ..Limits::default()
         };
-        let judgement = judge(&[with_peak(300 * MIB)], &limits);
+        let judgement = judge(&[with_peak(300 * MIB)], &[], &limits);
         assert_eq!(judgement.verdict, verdict);
         assert_eq!(judgement.gates.len(), 2);
         assert!(judgement.gates[1].passed);
@@ -72,8 +72,8 @@ fn a_run_that_allocated_nothing_never_passes() {
         fail_on_leak: true,
         ..Limits::default()
     };
-    assert_eq!(judge(&[world.report()], &limits).exit_code, 3);
-    assert_eq!(judge(&[], &limits).exit_code, 3);
+    assert_eq!(judge(&[world.report()], &[], &limits).exit_code, 3);
+    assert_eq!(judge(&[], &[], &limits).exit_code, 3);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_worst_of_several_processes_is_named() {
         max_peak: Some(250 * MIB),
         ..Limits::default()
     };
-    let judgement = judge(&reports, &limits);
+    let judgement = judge(&reports, &[], &limits);
     let gate = &judgement.gates[0];
     assert_eq!(judgement.exit_code, 1);
     assert_eq!((gate.process.rank, gate.process.pid), (Some(1), 101));
@@ -115,12 +115,14 @@ fn ranks_are_compared_with_the_same_rank() {
         baseline: Some((baseline, TWO_PERCENT)),
         ..Limits::default()
     };
-    let judgement = judge(&[now], &limits);
-    assert_eq!(judgement.exit_code, 3);
+    let judgement = judge(&[now], &[], &limits);
+    assert_eq!(judgement.exit_code, 2);
+    assert_eq!(judgement.unjudged.len(), 1);
     assert_eq!(
-        judgement.notes,
-        ["the baseline has no process to compare rank 7 with"]
+        judgement.notes[0],
+        "the baseline has no process to compare rank 7 (trainer) with: it was not compared"
     );
+    assert_eq!(judgement.notes.len(), 3);
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn another_gpu_is_noted() {
         baseline: Some((baseline, TWO_PERCENT)),
         ..Limits::default()
     };
-    let judgement = judge(&[now], &limits);
+    let judgement = judge(&[now], &[], &limits);
     assert_eq!(judgement.exit_code, 0);
     assert_eq!(judgement.notes.len(), 1);
 }
@@ -144,7 +146,7 @@ fn leaks_fail_unless_a_cache_holds_them() {
         ..Limits::default()
     };
     let mut leaky = common::bad_day(false);
-    let judgement = judge(&[leaky.report()], &limits);
+    let judgement = judge(&[leaky.report()], &[], &limits);
     assert_eq!(judgement.exit_code, 1);
     let sites: Vec<_> = judgement.gates[0]
         .sites
@@ -153,5 +155,69 @@ fn leaks_fail_unless_a_cache_holds_them() {
         .collect();
     assert_eq!(sites[0], "loader.cpp:88 load_weights");
     assert!(!sites.contains(&"at::native::empty_cuda"), "{sites:?}");
-    assert_eq!(judge(&[with_peak(300 * MIB)], &limits).exit_code, 0);
+    assert_eq!(judge(&[with_peak(300 * MIB)], &[], &limits).exit_code, 0);
+}
+
+#[test]
+fn processes_are_compared_by_program_and_never_by_place() {
+    let named = |name: &str, peak: u64| {
+        let mut report = with_peak(peak);
+        report.process.command = vec![format!("/app/{name}")];
+        report
+    };
+    let baseline = Baseline::of(&[named("a", 300 * MIB), named("b", 400 * MIB)]);
+    let limits = Limits {
+        baseline: Some((baseline, 0)),
+        ..Limits::default()
+    };
+    let swapped = [named("b", 400 * MIB), named("a", 300 * MIB)];
+    assert_eq!(judge(&swapped, &[], &limits).exit_code, 0);
+    let judgement = judge(&[named("a", 400 * MIB)], &[], &limits);
+    assert_eq!(judgement.exit_code, 1);
+    assert_eq!(
+        judgement.notes,
+        ["b is in the baseline and not in this run"]
+    );
+    let empty = serde_json::to_vec(&Baseline::of(&[])).expect("JSON");
+    let error = Baseline::parse(&empty).expect_err("it is empty");
+    assert!(error.starts_with("holds no process"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_judged_does_not_pass() {
+    let limits = |live: Option<u64>| Limits {
+        max_peak: Some(300 * MIB),
+        max_live_at_exit: live,
+        ..Limits::default()
+    };
+    let bad = ["x.trace is empty".to_owned()];
+    let judgement = judge(&[with_peak(300 * MIB)], &bad, &limits(None));
+    assert_eq!(judgement.exit_code, 2);
+    assert!(judgement.text(false).contains("x.trace is empty"));
+    // A failure wins.
+    assert_eq!(
+        judge(&[with_peak(301 * MIB)], &bad, &limits(None)).exit_code,
+        1
+    );
+    let mut damaged = with_peak(300 * MIB);
+    damaged.damaged = true;
+    assert_eq!(judge(&[damaged], &[], &limits(None)).exit_code, 2);
+    let mut killed = with_peak(300 * MIB);
+    killed.process.end = oomhook_report::schema::ProcessEnd::Signal;
+    let judgement = judge(&[killed.clone()], &[], &limits(None));
+    assert_eq!((judgement.exit_code, judgement.notes.len()), (0, 1));
+    assert_eq!(judge(&[killed], &[], &limits(Some(0))).exit_code, 2);
+}
+
+#[test]
+fn a_peak_that_is_too_high_names_its_sites() {
+    let limits = Limits {
+        max_peak: Some(MIB),
+        ..Limits::default()
+    };
+    let text = judge(&[with_peak(300 * MIB)], &[], &limits).text(false);
+    assert!(
+        text.contains("200.0 MiB  loader.cpp:88 load_weights [trainer]"),
+        "{text}"
+    );
 }

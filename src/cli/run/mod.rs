@@ -6,6 +6,7 @@ mod simulator;
 mod traces;
 
 use crate::cli::gate::GateOptions;
+use crate::cli::traces::suppressions;
 use crate::cli::{library, report};
 use launch::Ended;
 use std::ffi::OsString;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Run on the simulated driver instead of a GPU
-    #[arg(long, value_name = "DEVICES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "DEVICES", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = simulator::devices)]
     pub sim: Option<String>,
     /// Folder for the traces (made if missing; default: the current folder)
     #[arg(short = 'o', long = "output", value_name = "DIR")]
@@ -77,18 +78,17 @@ fn try_run(options: &Options) -> Result<ExitCode, Failure> {
         Some(devices) => Some(simulator::prepare(&library, devices)?),
         None => None,
     };
-    let plan = launch::Plan::new(options, &library, simulator.as_ref())?;
+    let suppressions = suppressions().map_err(Failure::usage)?;
+    let plan = launch::Plan::new(options, &library, &program.sanitizers(), simulator.as_ref())?;
     let ended = launch::launch(&options.command, &plan)?;
     let found = traces::of_run(&plan);
-    report::print_run(&found, &plan.report_to);
+    report::print_run(&found, &suppressions, &plan.report_to);
     if found.is_empty() {
-        eprintln!(
-            "oomhook run: {}",
-            nothing_recorded(&plan, simulator.is_some())
-        );
+        let said = nothing_recorded(&plan, simulator.is_some(), &ended);
+        eprintln!("oomhook run: {said}");
     }
     let verdict = if options.gate.any() {
-        Some(options.gate.judge(&found))
+        Some(options.gate.judge(&found, &suppressions))
     } else {
         None
     };
@@ -100,14 +100,26 @@ fn try_run(options: &Options) -> Result<ExitCode, Failure> {
     })
 }
 
-fn nothing_recorded(plan: &launch::Plan, simulated: bool) -> &'static str {
+/// What is known is that there is no trace; why is a guess.
+fn nothing_recorded(plan: &launch::Plan, simulated: bool, ended: &Ended) -> String {
     if plan.switched_off {
-        return "OOMHOOK=0: nothing was recorded";
+        return "OOMHOOK=0: nothing was recorded".to_owned();
     }
+    let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if says("OOMHOOK_KEEP").is_some_and(|value| value == "none") {
+        return "OOMHOOK_KEEP=none leaves no trace to report from: `summary` keeps a small one"
+            .to_owned();
+    }
+    if let Ended::Signal(signal) = ended {
+        return format!("nothing was recorded before signal {signal} ended the command");
+    }
+    let mut reasons = vec!["the command made no CUDA call"];
     if simulated {
-        return "no CUDA call was recorded. On the simulator only the driver API works: NVIDIA's own CUDA runtime \
-                refuses a simulated driver. Run the program on a GPU, without --sim";
+        reasons.push("its CUDA runtime is NVIDIA's own, which refuses a simulated driver (run it on a GPU, without --sim)");
     }
-    "no CUDA call was recorded: the command made none, or it started its work elsewhere (another machine, a container, \
-     a service)"
+    if says("OOMHOOK_ONLY").is_some() {
+        reasons.push("OOMHOOK_ONLY names other commands");
+    }
+    reasons.push("it works elsewhere (another machine, a container, a service)");
+    format!("nothing was recorded. Perhaps {}", reasons.join(", or "))
 }

@@ -72,7 +72,18 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
             continue;
         };
         if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
-            return Ok(Program { path });
+            return match interpreter_of(&path).filter(|interpreter| !interpreter.exists()) {
+                Some(interpreter) => Err(Failure {
+                    code: 127,
+                    text: format!(
+                        "{} is a script for {}, which is missing: install it, correct the script's first line, or name \
+                         an interpreter (as in `oomhook run -- sh {shown}`)",
+                        path.display(),
+                        interpreter.display()
+                    ),
+                }),
+                None => Ok(Program { path }),
+            };
         }
         refused.get_or_insert((path, metadata.is_dir()));
     }
@@ -96,6 +107,18 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
 }
 
 impl Program {
+    /// What the kernel loads: the interpreter of a script, else the file itself.
+    fn image(&self) -> PathBuf {
+        interpreter_of(&self.path).unwrap_or_else(|| self.path.clone())
+    }
+
+    /// The sanitizers' runtimes that the program is linked with.
+    pub fn sanitizers(&self) -> Vec<String> {
+        let mut names = needs(&self.image()).map_or_else(Vec::new, |needs| needs.libraries);
+        names.retain(|name| SANITIZERS.iter().any(|known| name.starts_with(known)));
+        names
+    }
+
     /// Reasons why the library will not get into this program, or not see its work. It is run all the same.
     pub fn warnings(&self, command: &[OsString]) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -114,7 +137,7 @@ impl Program {
                 "{shown} is setuid or setgid: the loader ignores LD_PRELOAD there, so nothing will be recorded"
             ));
         }
-        if is_static(&interpreter_of(&self.path)) {
+        if needs(&self.image()).is_some_and(|needs| needs.is_static) {
             warnings.push(format!(
                 "{shown} is statically linked: LD_PRELOAD has no effect there, so nothing will be recorded; link it \
                  dynamically (a static CUDA runtime is fine)"
@@ -124,45 +147,65 @@ impl Program {
     }
 }
 
-/// The interpreter of a script (`#!`), else the file itself.
-fn interpreter_of(path: &Path) -> PathBuf {
+/// The interpreter of a script (`#!`), else nothing.
+fn interpreter_of(path: &Path) -> Option<PathBuf> {
     let mut start = [0u8; 256];
     let length = File::open(path)
         .and_then(|mut file| file.read(&mut start))
         .unwrap_or(0);
-    let line = start[..length].strip_prefix(b"#!");
-    let line = line.and_then(|rest| rest.split(|byte| *byte == b'\n').next());
-    match line.map(|line| {
-        line.trim_ascii()
-            .split(|byte| *byte == b' ')
-            .next()
-            .unwrap_or_default()
-    }) {
-        Some(interpreter) if !interpreter.is_empty() => {
-            PathBuf::from(OsStr::from_bytes(interpreter))
-        }
-        _ => path.to_path_buf(),
-    }
+    let line = start[..length].strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
+    (!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter)))
 }
 
-/// True for an ELF program that asks for no loader.
-fn is_static(path: &Path) -> bool {
+/// What an ELF program asks of the loader.
+struct Needs {
+    /// No loader at all.
+    is_static: bool,
+    /// These libraries.
+    libraries: Vec<String>,
+}
+
+/// Runtimes of sanitizers that must be the first library of a process.
+const SANITIZERS: [&str; 8] = [
+    "libasan.so",
+    "libhwasan.so",
+    "libtsan.so",
+    "liblsan.so",
+    "libclang_rt.asan",
+    "libclang_rt.hwasan",
+    "libclang_rt.tsan",
+    "libclang_rt.lsan",
+];
+
+fn needs(path: &Path) -> Option<Needs> {
     type Elf = object::elf::FileHeader64<object::Endianness>;
-    let Ok(file) = File::open(path) else {
-        return false;
+    use object::read::elf::{Dyn, ProgramHeader};
+    let data = object::ReadCache::new(File::open(path).ok()?);
+    let header = Elf::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &data).ok()?;
+    let has = |kind| segments.iter().any(|one| one.p_type(endian) == kind);
+    let mut needs = Needs {
+        is_static: !has(object::elf::PT_INTERP),
+        libraries: Vec::new(),
     };
-    let data = object::ReadCache::new(file);
-    let Ok(header) = Elf::parse(&data) else {
-        return false;
-    };
-    let Ok(endian) = header.endian() else {
-        return false;
-    };
-    let Ok(segments) = header.program_headers(endian, &data) else {
-        return false;
-    };
-    use object::read::elf::ProgramHeader;
-    !segments
-        .iter()
-        .any(|segment| segment.p_type(endian) == object::elf::PT_INTERP)
+    let sections = header.sections(endian, &data).ok();
+    let dynamic = sections.and_then(|sections| {
+        let (entries, link) = sections.dynamic(endian, &data).ok()??;
+        let strings = sections.strings(endian, &data, link).ok()?;
+        Some((entries, strings))
+    });
+    for entry in dynamic.iter().flat_map(|(entries, _)| entries.iter()) {
+        if entry.tag(endian) == object::elf::DT_NEEDED
+            && let Some((_, strings)) = &dynamic
+            && let Ok(name) = entry.string(endian, *strings)
+        {
+            needs
+                .libraries
+                .push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    Some(needs)
 }

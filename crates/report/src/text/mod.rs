@@ -240,3 +240,14 @@ fn headline_leak(sum: &LeakSum<'_>, columns: usize) -> String {
     text.push_str(&label);
     text
 }
+
+/// For a shell.
+#[must_use]
+pub fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

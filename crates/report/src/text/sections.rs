@@ -2,7 +2,7 @@
 
 use super::label;
 use super::table_of_sites::by_site;
-use super::{MOST_NOTES, Page, program};
+use super::{MOST_NOTES, Page, program, quoted};
 use crate::schema::{AnomalyEvent, Device, LeakClass, Oom, Report};
 use crate::sentences::{self as say, anomaly};
 use crate::units;
@@ -341,14 +341,4 @@ fn peak_title(device: &Device, columns: usize) -> String {
         return nameless;
     }
     title("", 0)
-}
-
-/// For a shell.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !path.is_empty() && path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
 }
