@@ -399,11 +399,9 @@ fn dlsym_answers_hooks_for_the_hooked_names_and_the_real_functions_for_all_other
         };
         assert_eq!(with, format!("{name} {holder}"));
     }
-    let missing: Vec<_> = hooks
-        .iter()
-        .filter(|name| !name.contains("ToGraph"))
-        .collect();
-    assert!(missing.is_empty(), "hooked, but not tested: {missing:?}");
+    // Gone since CUDA 13; the older runtime has it.
+    hooks.remove("cudaLaunchCooperativeKernelMultiDevice");
+    assert!(hooks.is_empty(), "hooked, but not tested: {hooks:?}");
 }
 
 #[test]
