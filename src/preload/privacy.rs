@@ -32,10 +32,12 @@ const NAMES: [&str; 6] = [
 const MASK: &str = "***";
 
 /// Words in a name that say that its value is secret.
-const SECRETS: [&str; 9] = [
+const SECRETS: [&str; 11] = [
     "token",
     "secret",
-    "passw",
+    "pass",
+    "pwd",
+    "bearer",
     "apikey",
     "api_key",
     "api-key",
@@ -83,11 +85,35 @@ fn without_password(value: &str) -> String {
     }
 }
 
+/// What stands behind `Authorization:`, `"password":` and their like goes, to the end: where such a value ends is a matter of
+/// the format.
+fn without_named_secret(value: &str) -> String {
+    let lower = value.to_ascii_lowercase();
+    let colon = value
+        .char_indices()
+        .filter(|(_, letter)| *letter == ':')
+        .map(|(at, _)| at);
+    let named = |at: &usize| {
+        let key = lower[..*at]
+            .rsplit(['{', ',', '&', ';', ' '])
+            .next()
+            .unwrap_or_default();
+        names_a_secret(key.trim_matches(['"', '\'']))
+    };
+    match colon
+        .filter(|at| !value[*at..].starts_with("://"))
+        .find(named)
+    {
+        Some(at) => format!("{}: {MASK}", &value[..at]),
+        None => without_password(value),
+    }
+}
+
 fn masked(name: &str, value: &str) -> String {
     if (names_a_secret(name) && !value.is_empty()) || looks_secret(value) {
         MASK.into()
     } else {
-        without_password(value)
+        without_named_secret(value)
     }
 }
 
@@ -174,6 +200,30 @@ mod tests {
                 "https://me:***@host/a?b",
                 "https://host/a:b@c",
                 "***"
+            ]
+        );
+    }
+
+    #[test]
+    fn secrets_inside_a_value_are_masked() {
+        assert_eq!(
+            shown(&[
+                "-H",
+                "Authorization: Bearer abc",
+                "--data={\"user\":\"me\",\"password\":\"x\"}",
+                "--pass",
+                "y",
+                "a:b",
+                "http://host:80/",
+            ]),
+            [
+                "-H",
+                "Authorization: ***",
+                "--data={\"user\":\"me\",\"password\": ***",
+                "--pass",
+                "***",
+                "a:b",
+                "http://host:80/",
             ]
         );
     }

@@ -224,8 +224,13 @@ impl<R: Read + Seek> Reader<R> {
             && !begins_late
         {
             let missing = chunk.sequence.wrapping_sub(expected);
+            let are = if missing == 1 {
+                "chunk is"
+            } else {
+                "chunks are"
+            };
             self.damage(format!(
-                "{missing} chunks are missing before chunk {}",
+                "{missing} {are} missing before chunk {}",
                 chunk.sequence
             ));
         }
