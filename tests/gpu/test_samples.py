@@ -64,3 +64,27 @@ def test_out_of_memory(sample, route):
     group = ran.report["oom"][-1]
     assert group["free_bytes"] < group["requested_bytes"]
     assert group["short_by_bytes"] == group["requested_bytes"] - group["free_bytes"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_arrays_and_graphs(sample, route):
+    ran = sample(route, "arrays")
+    assert ran.code == 0, ran.stderr
+    assert ran.space("array")["peak_bytes"] >= 1_048_576
+    ran = sample(route, "graph")
+    assert ran.code == 0, ran.stderr
+    assert ran.report["graphs"]["alloc_nodes"] == 1
+    assert ran.report["graphs"]["reserved_peak_bytes"] == 32 * MIB
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_ipc_between_two_processes(built, runner, route):
+    before = set(runner.folder.glob("*.trace"))
+    ran = runner.watched([str(built / route / "ipc")])
+    print(f"== {route}/ipc: {ran.code}\n{ran.stdout}{ran.stderr}")
+    assert ran.code == 0
+    traces = sorted(set(runner.folder.glob("*.trace")) - before)
+    for trace in traces:
+        print(runner.text(trace))
+    # The exporter and the importer, a trace each.
+    assert len(traces) == 2

@@ -1,0 +1,34 @@
+"""The driver's own figures are the witnesses: cudaMemGetInfo, pool and graph attributes."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("cudart", ["shared", "static"])
+def test_the_drivers_own_figures(runner, cudart):
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc on this machine")
+    program = runner.folder / "accounts"
+    stubs = pathlib.Path(shutil.which("nvcc")).resolve().parent.parent / "lib64" / "stubs"
+    subprocess.run(["nvcc", "-std=c++17", "-cudart", cudart, str(HERE / "programs" / "accounts.cpp"), "-o", str(program),
+                    f"-L{stubs}", "-lcuda"], check=True)
+    ran = runner.watched([str(program)])
+    print(f"== accounts, {cudart}: {ran.code}\n{ran.stdout}\n{runner.text(ran.trace)}")
+    assert ran.code == 0, ran.stderr
+    said = dict((name, int(value)) for name, value in (line.split() for line in ran.stdout.splitlines()))
+    device = ran.report["devices"][0]
+    spaces = device["spaces"]
+    assert spaces["device"]["live_bytes"] == 64 * MIB
+    assert spaces["async"]["live_bytes"] == 64 * MIB == said["pool_used"]
+    assert spaces["vmm"]["live_bytes"] == 64 * MIB
+    live = sum(spaces[name]["live_bytes"] for name in ("device", "async", "vmm"))
+    assert live + said["pool_reserved"] - said["pool_used"] == said["taken"]
+    assert spaces["graph"]["live_bytes"] == said["graph_reserved"] == ran.report["graphs"]["reserved_bytes"]
+    assert ran.report["graphs"]["alloc_nodes"] == 1
+    assert ran.report["va"]["live_bytes"] == 128 * MIB
