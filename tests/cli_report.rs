@@ -293,7 +293,11 @@ fn a_table_is_grouped_as_asked() {
     let rows = |arguments: &[&str]| -> Vec<String> {
         let (code, out, _) = run(&[&["report", text(&path)], arguments].concat());
         assert_eq!(code, 0);
-        out.lines().skip(2).map(str::to_owned).collect()
+        let mut lines: Vec<String> = out.lines().skip(2).map(str::to_owned).collect();
+        let next = lines.pop().expect("a next command");
+        assert!(next.starts_with("next: oomhook report "), "{out}");
+        assert_eq!(lines.pop().as_deref(), Some(""));
+        lines
     };
     assert_eq!(
         rows(&["--by", "library"]),
@@ -321,7 +325,11 @@ fn a_table_is_grouped_as_asked() {
             "            100.0 MiB in 1 more row (--top shows more)",
         ]
     );
-    assert_eq!(rows(&["--at", "oom"]), [""; 0]);
+    let (_, out, _) = run(&["report", text(&path), "--at", "oom"]);
+    assert!(
+        out.starts_with("Live when memory ran out last: memory never ran out\n"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -426,7 +434,10 @@ fn files_that_are_no_traces_are_refused_in_one_line() {
         (empty, "is empty"),
         (foreign, "is not an oomhook trace"),
         (short, "has a damaged header"),
-        (missing, "cannot be read: No such file"),
+        (
+            missing,
+            "cannot be read: No such file or directory; check the name",
+        ),
         (nothing, "no readable trace in it"),
     ] {
         for verb in [&["report"][..], &["check", "--max-peak", "1GiB"]] {
@@ -528,4 +539,85 @@ fn suppressed_leaks_are_left_out_and_counted() {
     let (code, _, err) = check(&list);
     assert_eq!(code, 2);
     assert!(err.contains("line 1: `leak:` is no suppression"), "{err}");
+}
+
+#[test]
+fn stacks_that_look_the_same_are_one_and_threads_of_one_name_are_two() {
+    let folder = TempDir::new().expect("a folder");
+    let mut story = Story::new(42);
+    // Another stack of the same frames, as two loads of a library make it.
+    story.records.push(Record::Stack {
+        id: 3,
+        frames: vec![1, 3],
+    });
+    for (id, tid) in [(0, 100), (1, 101)] {
+        story.records.push(Record::Thread {
+            id,
+            tid,
+            name: "worker".into(),
+        });
+    }
+    let mut story = story.alloc(2, 0x1000, MIB).alloc(3, 0x2000, MIB);
+    if let Some(Record::Event(event)) = story.records.last_mut() {
+        event.thread = 1;
+    }
+    let path = story.exits().write(&folder);
+    let (_, out, _) = run(&["report", text(&path), "--by", "stack"]);
+    assert_eq!(out.matches("libweights.so+0x300").count(), 2, "{out}");
+    assert!(out.contains("2.0 MiB  100.0%         2"), "{out}");
+    let (_, out, _) = run(&["report", text(&path), "--by", "thread"]);
+    for thread in ["worker (tid 100)", "worker (tid 101)"] {
+        assert!(out.contains(thread), "{out}");
+    }
+}
+
+#[test]
+fn check_ends_with_the_next_command_and_judges_past_a_bad_file() {
+    let folder = TempDir::new().expect("a folder");
+    let path = leaky(42).write(&folder);
+    let next = format!("next: oomhook report {} --by stack --at", path.display());
+    for (gate, at) in [("--max-peak=1MiB", "peak"), ("--fail-on-leak", "exit")] {
+        let (code, out, _) = run(&["check", text(folder.path()), gate]);
+        assert_eq!(code, 1);
+        assert_eq!(out.lines().last(), Some(&*format!("{next} {at}")));
+    }
+    std::fs::write(folder.path().join("bad.trace"), b"").expect("a file");
+    let (code, out, _) = run(&["check", text(folder.path()), "--max-peak=1GiB"]);
+    assert_eq!(code, 2, "{out}");
+    assert!(out.contains("bad.trace is empty"), "{out}");
+    assert_eq!(run(&["check", text(folder.path()), "--max-peak=1MiB"]).0, 1);
+}
+
+#[test]
+fn a_demo_without_gpu_and_simulator_says_what_is_missing() {
+    let folder = TempDir::new().expect("a folder");
+    let library = folder.path().join("liboomhook.so");
+    std::fs::write(&library, b"").expect("a file");
+    let old = folder.path().join("oomhook-demo-old");
+    let young = folder.path().join("oomhook-demo-young");
+    for made in [&old, &young] {
+        std::fs::create_dir(made).expect("a folder");
+    }
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let opened = std::fs::File::open(&old).expect("the folder");
+    opened.set_modified(long_ago).expect("a time");
+    let demo = || {
+        let mut command = oomhook(&["demo"]);
+        command.env("OOMHOOK_LIB", &library);
+        // No driver is found here, whatever the machine has.
+        command.env("CUDA_VISIBLE_DEVICES", "");
+        command.env("TMPDIR", folder.path());
+        ended(&command.output().expect("it starts"))
+    };
+    let (code, _, err) = demo();
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.starts_with("oomhook demo: no GPU with 1 GiB free was found, and the simulated one ("),
+        "{err}"
+    );
+    assert!(old.exists());
+    // With a file in its place the demo starts, and takes old folders away.
+    std::fs::write(folder.path().join("liboomhook_sim.so"), b"").expect("a file");
+    demo();
+    assert!(!old.exists() && young.exists());
 }

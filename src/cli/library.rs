@@ -32,7 +32,10 @@ fn search() -> Result<PathBuf, String> {
     let command = std::env::current_exe()
         .and_then(|path| path.canonicalize())
         .map_err(|error| {
-            format!("cannot tell where this command lies ({error}): set OOMHOOK_LIB to the path of {NAME}")
+            format!(
+                "cannot tell where this command lies ({}): set OOMHOOK_LIB to the path of {NAME}",
+                crate::cli::output::reason(&error)
+            )
         })?;
     let folder = command.parent().unwrap_or(Path::new("/"));
     let places = [

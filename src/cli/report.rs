@@ -113,9 +113,25 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&table::render(&groups, &mut resolver, &title, style));
+        text.push_str(&table::render(&groups, &mut resolver, at, &title, style));
+    }
+    if let Some(trace) = traces.first() {
+        let trace = text::quoted(&trace.path.to_string_lossy());
+        let next = match by {
+            By::Stack => format!("oomhook report {trace}"),
+            _ => format!("oomhook report {trace} --by stack --at {}", word(at)),
+        };
+        text.push_str(&format!("\n{}", sentences::next_after(&next)));
     }
     text
+}
+
+fn word(at: At) -> &'static str {
+    match at {
+        At::Peak => "peak",
+        At::Exit => "exit",
+        At::Oom => "oom",
+    }
 }
 
 /// Texts of all traces; processes of which there is nothing to tell get one line, except the first.

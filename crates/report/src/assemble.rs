@@ -13,7 +13,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use oomhook_ledger::anomalies::Anomaly;
+use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
 use oomhook_ledger::{Amount, Ledger};
@@ -110,6 +110,13 @@ impl Report {
         notes.extend(ledger.notes().iter().cloned());
         notes.extend(resolver.notes());
         notes.extend(sentences::notes(&report, ledger));
+        if has_unknown_site(&report) {
+            let setting = |name| header.environment.get(name).map(String::as_str);
+            notes.extend(sentences::why_unknown(
+                setting("OOMHOOK_STACKS"),
+                setting("OOMHOOK_DEPTH"),
+            ));
+        }
         if found.suppressed_blocks > 0 {
             notes.push(sentences::suppressed(
                 found.suppressed_bytes,
@@ -119,6 +126,17 @@ impl Report {
         report.notes = notes;
         report
     }
+}
+
+fn has_unknown_site(report: &Report) -> bool {
+    let at_peak = report.devices.iter().flat_map(|device| &device.peak.sites);
+    let left = report.leaks.iter().map(|leak| &leak.site);
+    let asked = report.oom.iter().map(|oom| oom.site_frame);
+    at_peak
+        .chain(left)
+        .map(|site| site.site_frame)
+        .chain(asked)
+        .any(|frame| frame.is_none())
 }
 
 fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
@@ -300,6 +318,8 @@ fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool
         let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
         let sites = sites::collect(resolver, lived);
         let stack = resolver.stack(group.stack);
+        // What a device has free says nothing about host memory.
+        let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
         Oom {
             call: resolver.call(group.call),
             requested_bytes: group.requested,
@@ -307,11 +327,11 @@ fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool
             device: group.device.map(u32::from),
             time_ns: group.last_ns,
             freed_between_bytes: group.recovery.map(|recovery| recovery.freed_between),
-            short_by_bytes: group.short_by(),
+            short_by_bytes: group.short_by().filter(|_| on_device),
             class: ledger.oom().class(number, ended_badly),
             attempts: group.attempts,
-            free_bytes: group.free,
-            total_bytes: group.total,
+            free_bytes: group.free.filter(|_| on_device),
+            total_bytes: group.total.filter(|_| on_device),
             site: Rc::clone(&stack.site),
             label: Rc::clone(&stack.label),
             library: Rc::clone(&stack.library),
@@ -353,22 +373,46 @@ fn is_same_failure(one: &Oom, other: &Oom) -> bool {
     )
 }
 
+/// The driver's code for calls that come when it has shut down, which it does when the process exits.
+const DEINITIALIZED: u32 = 4;
+
 fn anomalies(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anomalies {
     let anomalies = ledger.anomalies();
+    let came_too_late = |one: &Anomaly| one.code == DEINITIALIZED && is_refused_free(one.kind);
+    // Details are kept of the first ones only; a driver that has shut down does not come back.
+    let ends_too_late = anomalies.events.last().is_some_and(came_too_late);
+    let mut after_shutdown = 0;
+    let mut count = |kind: Kind, number: u64| {
+        let of_kind = |one: &&Anomaly| one.kind == kind;
+        let kept = anomalies.events.iter().filter(of_kind);
+        let late = kept.clone().filter(|one| came_too_late(one)).count() as u64;
+        let left = match ends_too_late && is_refused_free(kind) {
+            true => (kept.count() as u64).saturating_sub(late),
+            false => number.saturating_sub(late),
+        };
+        after_shutdown += number.saturating_sub(left);
+        left
+    };
     Anomalies {
-        unknown_free: anomalies.unknown_free,
-        double_free: anomalies.double_free,
-        interior_free: anomalies.interior_free,
+        unknown_free: count(Kind::UnknownFree, anomalies.unknown_free),
+        double_free: count(Kind::DoubleFree, anomalies.double_free),
+        interior_free: count(Kind::InteriorFree, anomalies.interior_free),
         cross_api_free: anomalies.cross_api_free,
-        failed_free: anomalies.failed_free,
-        free_after_reset: anomalies.free_after_reset,
+        failed_free: count(Kind::FailedFree, anomalies.failed_free),
+        free_after_reset: count(Kind::FreeAfterReset, anomalies.free_after_reset),
         failed_register: anomalies.failed_register,
+        after_shutdown,
         events: anomalies
             .events
             .iter()
+            .filter(|one| !came_too_late(one))
             .map(|one| anomaly(one, ledger, resolver))
             .collect(),
     }
+}
+
+fn is_refused_free(kind: Kind) -> bool {
+    !matches!(kind, Kind::CrossApiFree | Kind::FailedRegister)
 }
 
 fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> AnomalyEvent {

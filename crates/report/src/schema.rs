@@ -460,6 +460,8 @@ pub struct Anomalies {
     pub free_after_reset: u64,
     /// Failing registrations of what is registered already.
     pub failed_register: u64,
+    /// Frees that the driver refused because it had shut down: the process was exiting. They are none of the above.
+    pub after_shutdown: u64,
     /// Details of the first ones.
     pub events: Vec<AnomalyEvent>,
 }

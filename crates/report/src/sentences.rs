@@ -98,7 +98,16 @@ pub const NO_LEAK: &str = "no leak";
 /// Nothing but what frameworks and the end of the process hold.
 pub const ONLY_CACHES: &str = "no leak (only caches are live)";
 /// Headline of a process that allocated nothing.
-pub const NO_DATA: &str = "no CUDA memory was allocated";
+#[must_use]
+pub fn no_data(report: &Report) -> &'static str {
+    match report.process.end {
+        ProcessEnd::Running => "no CUDA memory was allocated so far",
+        ProcessEnd::Unfinished if !report.complete => {
+            "the process ended within moments of its first CUDA call: nothing is known"
+        }
+        _ => "no CUDA memory was allocated",
+    }
+}
 
 /// `peak 277.7 MiB on GPU 0`.
 #[must_use]
@@ -223,6 +232,12 @@ pub fn free_of_total(oom: &Oom) -> Option<String> {
     }
     Some(text)
 }
+/// The same failure on other devices.
+#[must_use]
+pub fn and_on_gpus(number: usize) -> String {
+    format!(" and on {}", plural(number as u64, "more GPU"))
+}
+
 /// Title of what lived when memory ran out.
 #[must_use]
 pub fn held_then(total: u64) -> String {
@@ -232,19 +247,39 @@ pub fn held_then(total: u64) -> String {
 /// There was enough memory, and yet it failed.
 #[must_use]
 pub fn free_far_above(oom: &Oom) -> Option<String> {
+    if matches!(oom.space, Some("pinned" | "registered")) {
+        return Some(format!(
+            "{} ran out of host memory, not of device memory: look at what the host has free, `ulimit -l` and the container's limit",
+            oom.call
+        ));
+    }
     let free = oom.free_bytes?;
     let enough = match oom.requested_bytes {
         Some(asked) => asked <= free,
         None => free >= 1 << 30,
     };
-    let on_host = matches!(oom.space, Some("pinned" | "registered"));
-    (enough || on_host).then(|| {
+    enough.then(|| {
         format!(
             "{} said out of memory with {} free on the device: free far above requested, look at host memory, limits (ulimit, MIG, MPS) or fragmentation",
             oom.call,
             bytes(free)
         )
     })
+}
+
+/// Why sites have no names.
+#[must_use]
+pub fn why_unknown(stacks: Option<&str>, depth: Option<&str>) -> Option<String> {
+    if stacks.is_some_and(|stacks| !stacks.split(',').any(|word| word.trim() == "native")) {
+        return Some(
+            "OOMHOOK_STACKS=off: no stack was taken, so sites are unknown; unset it to see them"
+                .to_owned(),
+        );
+    }
+    let depth = depth.filter(|depth| depth.parse().is_ok_and(|frames: u32| frames < 16))?;
+    Some(format!(
+        "OOMHOOK_DEPTH={depth}: stacks end before the caller, so sites are unknown; unset it to see them"
+    ))
 }
 
 /// Title of the peak's section.
@@ -352,7 +387,7 @@ pub mod anomaly {
     /// Gone with a reset.
     pub const AFTER_RESET: &str = "after a reset or context destroy";
     /// Registered already.
-    pub const REGISTER: &str = "host memory registered twice";
+    pub const REGISTER: &str = "registered twice";
 }
 
 /// One bad free in a line.
@@ -451,21 +486,17 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
             plural(report.anomalies.cross_api_free, "free")
         ));
     }
-    for device in &report.devices {
-        let managed = device
-            .spaces
-            .get("managed")
-            .map_or(0, |usage| usage.peak_bytes);
-        if device.total_bytes > 0 && managed > device.total_bytes {
-            notes.push(format!(
-                "managed memory of {} exceeds device by {} bytes: it pages to the host",
-                bytes(managed),
-                count(managed - device.total_bytes)
-            ));
+    notes.extend(managed_beyond(report));
+    for note in report.oom.iter().filter_map(free_far_above) {
+        if !notes.contains(&note) {
+            notes.push(note);
         }
     }
-    for oom in &report.oom {
-        notes.extend(free_far_above(oom));
+    if report.anomalies.after_shutdown > 0 {
+        notes.push(format!(
+            "{} came when the driver had shut down with the process: harmless",
+            plural(report.anomalies.after_shutdown, "free")
+        ));
     }
     let beyond = ledger.oom().beyond();
     if beyond > 0 {
@@ -474,15 +505,7 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
             count(beyond)
         ));
     }
-    for pool in &report.pools {
-        if pool.reserved_bytes > pool.used_bytes {
-            notes.push(format!(
-                "a memory pool on {} keeps {} idle: retained, not leaked (its release threshold allows it)",
-                gpu(pool.device),
-                bytes(pool.reserved_bytes - pool.used_bytes)
-            ));
-        }
-    }
+    notes.extend(idle_pools(report));
     if let Some(via) = report
         .devices
         .iter()
@@ -493,6 +516,49 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     }
     notes.dedup();
     notes
+}
+
+/// Managed memory that is more than the device has; of several devices the worst.
+fn managed_beyond(report: &Report) -> Option<String> {
+    let beyond = report.devices.iter().filter_map(|device| {
+        let managed = device.spaces.get("managed")?.peak_bytes;
+        let beyond = managed.checked_sub(device.total_bytes)?;
+        (device.total_bytes > 0 && beyond > 0).then_some((managed, beyond))
+    });
+    let beyond: Vec<(u64, u64)> = beyond.collect();
+    let (managed, most) = beyond.iter().max_by_key(|(_, beyond)| *beyond)?;
+    let others = match beyond.len() {
+        1 => String::new(),
+        number => format!(", and so on {}", plural(number as u64 - 1, "more GPU")),
+    };
+    Some(format!(
+        "managed memory of {} exceeds device by {} bytes{others}: it pages to the host",
+        bytes(*managed),
+        count(*most)
+    ))
+}
+
+/// Pools that keep memory for later, the devices of several in one sentence.
+fn idle_pools(report: &Report) -> Option<String> {
+    let idle = report.pools.iter().filter_map(|pool| {
+        let idle = pool.reserved_bytes.checked_sub(pool.used_bytes)?;
+        (idle > 0).then_some((pool.device, idle))
+    });
+    let idle: Vec<(Option<u32>, u64)> = idle.collect();
+    let all: u64 = idle.iter().map(|(_, idle)| idle).sum();
+    let (first, _) = idle.first()?;
+    let place = match idle.iter().all(|(device, _)| device == first) {
+        true => gpu(*first),
+        false => "several GPUs".to_owned(),
+    };
+    let (pools, keep) = match idle.len() {
+        1 => ("a memory pool".to_owned(), "keeps"),
+        number => (plural(number as u64, "memory pool"), "keep"),
+    };
+    Some(format!(
+        "{pools} on {place} {keep} {} idle: retained, not leaked (the release threshold allows it)",
+        bytes(all)
+    ))
 }
 
 /// A cache stands between the program and the driver.
@@ -659,6 +725,39 @@ pub fn gate_without_data(number: usize) -> String {
             count(number as u64)
         ),
     }
+}
+
+/// A table without rows.
+#[must_use]
+pub fn table_empty(at: crate::table::At) -> &'static str {
+    use crate::table::At;
+    match at {
+        At::Peak => "no device memory was allocated",
+        At::Exit => "no device memory is live",
+        At::Oom => "memory never ran out",
+    }
+}
+
+/// A thread by name; several may have one.
+#[must_use]
+pub fn thread(name: &str, tid: u32) -> String {
+    format!("{name} (tid {tid})")
+}
+
+/// Memory of several devices in one line.
+#[must_use]
+pub fn on_gpus(number: usize) -> String {
+    format!("on {number} GPUs (peaks summed)")
+}
+
+/// Devices without a line of their own.
+#[must_use]
+pub fn more_devices(number: usize, highest: u64) -> String {
+    format!(
+        "{} with peaks up to {}",
+        plural(number as u64, "more GPU"),
+        bytes(highest)
+    )
 }
 
 /// What a grouped table does not show.

@@ -1,10 +1,11 @@
 //! One table, grouped as asked.
 
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, Stack};
 use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, clip, width};
 use crate::units;
+use oomhook_ledger::oom::Class;
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::StackId;
 use std::collections::HashMap;
@@ -61,7 +62,8 @@ pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Ve
         let name = name(row, resolver, by);
         // Stacks that look the same are one; stacks of the same site are not.
         let key = match by {
-            By::Stack => row.key.stack.to_string(),
+            By::Stack => look(&resolver.stack(row.key.stack)),
+            By::Thread => row.key.thread.to_string(),
             _ => name.clone(),
         };
         let number = *known.entry(key).or_insert_with(|| {
@@ -86,8 +88,13 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
             .map(|(_, row)| (row, ledger.at_peak(row)))
             .collect(),
         At::Oom => {
-            let groups = ledger.oom().groups().iter();
-            let last = groups.max_by_key(|group| group.last_ns);
+            // A size probe is no failure, unless there is no other.
+            let groups = ledger.oom().groups().iter().enumerate();
+            let last = groups.max_by_key(|(number, group)| {
+                let is_probe = ledger.oom().class(*number, false) == Class::Probe;
+                (!is_probe, group.last_ns)
+            });
+            let last = last.map(|(_, group)| group);
             let rows = last.map(|group| group.rows.as_slice()).unwrap_or_default();
             rows.iter()
                 .filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)))
@@ -101,17 +108,65 @@ fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
         By::Site | By::Stack => resolver.stack(row.key.stack).label.to_string(),
         By::Library => resolver.stack(row.key.stack).library.to_string(),
         By::Api => resolver.call(row.key.call).to_string(),
-        By::Thread => resolver.thread(row.key.thread).map_or_else(
-            || format!("thread {}", row.key.thread),
-            |name| name.to_string(),
-        ),
+        By::Thread => match resolver.definitions().thread(row.key.thread) {
+            Some(thread) => say::thread(&thread.name, thread.tid),
+            None => format!("thread {}", row.key.thread),
+        },
         By::Space => row.key.space.name().to_owned(),
         By::Device => say::gpu(row.key.device.map(u32::from)),
     }
 }
 
+/// All that is shown of a stack.
+fn look(stack: &Stack) -> String {
+    let frames = stack.frames.iter();
+    frames
+        .map(|frame| format!("{} [{}]\n", frame.label(), frame.library))
+        .collect()
+}
+
+/// The names of rows in so many columns. Where two look alike, what differs is put behind them.
+fn names(groups: &[Group], room: usize) -> Vec<String> {
+    let short = |columns: usize| -> Vec<String> {
+        let names = groups.iter().map(|group| match group.stack {
+            None => label::shorten(&group.name, columns),
+            Some(_) => clip(&group.name, columns),
+        });
+        names.collect()
+    };
+    let shown = short(room);
+    let shorter = short(room.saturating_sub(DIFFERENCE + 3));
+    let alike = |at: usize| -> Vec<&str> {
+        let alike = groups.iter().zip(&shown);
+        let alike = alike.filter(|(_, text)| **text == shown[at]);
+        alike.map(|(group, _)| group.name.as_str()).collect()
+    };
+    (0..groups.len())
+        .map(|at| {
+            let differs = label::difference(&groups[at].name, &alike(at));
+            // Rows of one name are stacks, which are told in full.
+            match alike(at).iter().all(|name| *name == groups[at].name) || differs.is_empty() {
+                true => shown[at].clone(),
+                false => format!("{} [{}]", shorter[at], label::shorten(&differs, DIFFERENCE)),
+            }
+        })
+        .collect()
+}
+
+/// Columns for what tells rows apart.
+const DIFFERENCE: usize = 20;
+
 /// The table as text.
-pub fn render(groups: &[Group], resolver: &mut Resolver<'_>, title: &str, style: &Style) -> String {
+pub fn render(
+    groups: &[Group],
+    resolver: &mut Resolver<'_>,
+    at: At,
+    title: &str,
+    style: &Style,
+) -> String {
+    if groups.is_empty() {
+        return format!("{title}: {}\n", say::table_empty(at));
+    }
     let room = style.width.max(60).saturating_sub(30);
     let whole = groups.iter().map(|group| group.amount.bytes).sum();
     let mut text = format!("{title}\n");
@@ -122,28 +177,26 @@ pub fn render(groups: &[Group], resolver: &mut Resolver<'_>, title: &str, style:
         say::column::BLOCKS,
         say::column::WHERE
     ));
-    for group in groups.iter().take(style.top) {
+    let shown = &groups[..style.top.min(groups.len())];
+    for (group, name) in shown.iter().zip(names(shown, room)) {
         text.push_str(&format!(
             "{:>10}  {:>6}  {:>8}  ",
             units::bytes(group.amount.bytes),
             units::percent(group.amount.bytes, whole),
             units::count(group.amount.blocks),
         ));
-        match group.stack {
-            None => text.push_str(&format!("{}\n", label::shorten(&group.name, room))),
-            Some(stack) => {
-                text.push_str(&format!("{}\n", clip(&group.name, room)));
-                let stack = resolver.stack(stack);
-                for frame in stack.frames.iter() {
-                    let outside = frame.library.contains(".so") && frame.function.is_some();
-                    let library = match outside {
-                        true => format!(" [{}]", frame.library),
-                        false => String::new(),
-                    };
-                    let left = style.width.max(60).saturating_sub(8 + width(&library));
-                    let label = label::frame(frame, left);
-                    text.push_str(&format!("        {label}{library}\n"));
-                }
+        text.push_str(&format!("{name}\n"));
+        if let Some(stack) = group.stack {
+            let stack = resolver.stack(stack);
+            for frame in stack.frames.iter() {
+                let outside = frame.library.contains(".so") && frame.function.is_some();
+                let library = match outside {
+                    true => format!(" [{}]", frame.library),
+                    false => String::new(),
+                };
+                let left = style.width.max(60).saturating_sub(8 + width(&library));
+                let label = label::frame(frame, left);
+                text.push_str(&format!("        {label}{library}\n"));
             }
         }
     }

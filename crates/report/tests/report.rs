@@ -329,3 +329,172 @@ fn bad_days_fit_on_a_screen() {
         }
     }
 }
+
+#[test]
+fn host_memory_that_runs_out_is_not_compared_with_a_device() {
+    let mut world = World::new();
+    let stage = world.from("stage()", "/src/stage.cpp", 3);
+    world.malloc(stage, MIB);
+    world.call = 3;
+    world.happens(
+        stage,
+        What::AllocFailed {
+            space: Some(Space::Pinned),
+            requested: Some(64 * GIB),
+            code: 2,
+            free: Some(8 * GIB),
+            total: Some(16 * GIB),
+            address: None,
+        },
+    );
+    world.exits(1);
+    let report = world.report();
+    let oom = &report.oom[0];
+    assert_eq!((oom.free_bytes, oom.short_by_bytes), (None, None));
+    let text = text::render(&report, &Style::default());
+    assert!(
+        text.starts_with("oomhook: OUT OF MEMORY: cudaHostAlloc asked 64.0 GiB of host memory\n"),
+        "{text}"
+    );
+    assert!(text.contains("ran out of host memory"), "{text}");
+    assert!(
+        !text.contains("short by") && !text.contains("free far above"),
+        "{text}"
+    );
+}
+
+#[test]
+fn of_a_process_that_ended_at_once_nothing_is_known() {
+    let mut world = World::new();
+    world.facts.complete = false;
+    let text = text::render(&world.report(), &Style::default());
+    assert!(
+        text.starts_with("oomhook: the process ended within moments of its first CUDA call"),
+        "{text}"
+    );
+    let mut world = World::new();
+    world.exits(0);
+    let text = text::render(&world.report(), &Style::default());
+    assert!(
+        text.starts_with("oomhook: no CUDA memory was allocated\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn frees_after_the_drivers_end_are_no_bad_frees() {
+    let mut world = World::new();
+    let keep = world.from("keep()", "/src/keep.cpp", 3);
+    // More than details are kept of.
+    let blocks: Vec<u64> = (0..300).map(|_| world.malloc(keep, MIB)).collect();
+    world.failing_free(keep, 0xdead_0000);
+    for address in blocks {
+        world.free(keep, address);
+        world.happens(0, What::Undo { address, code: 4 });
+    }
+    world.exits(0);
+    let report = world.report();
+    let anomalies = &report.anomalies;
+    assert_eq!((anomalies.unknown_free, anomalies.failed_free), (1, 0));
+    assert_eq!(anomalies.after_shutdown, 300);
+    assert_eq!(anomalies.events.len(), 1);
+    assert_eq!(
+        report.notes,
+        ["300 frees came when the driver had shut down with the process: harmless"]
+    );
+}
+
+#[test]
+fn unknown_sites_are_explained_by_the_settings() {
+    let mut world = World::new();
+    world.malloc(0, MIB);
+    world.exits(0);
+    assert_eq!(world.report().notes, [""; 0]);
+    let set = |world: &mut World, name: &str, value: &str| {
+        let environment = &mut world.header.environment;
+        environment.clear();
+        environment.insert(name.into(), value.into());
+    };
+    set(&mut world, "OOMHOOK_STACKS", "off");
+    assert!(world.report().notes[0].starts_with("OOMHOOK_STACKS=off"));
+    set(&mut world, "OOMHOOK_DEPTH", "1");
+    assert!(world.report().notes[0].starts_with("OOMHOOK_DEPTH=1"));
+    set(&mut world, "OOMHOOK_DEPTH", "64");
+    assert_eq!(world.report().notes, [""; 0]);
+}
+
+#[test]
+fn real_failures_come_before_recovered_ones_and_probes() {
+    let mut world = World::new();
+    let train = world.from("train()", "/src/train.cpp", 3);
+    let probe = world.from("probe()", "/src/probe.cpp", 4);
+    world.malloc(train, GIB);
+    world.fails(train, 20 * GIB, 15 * GIB);
+    for exponent in [3, 2, 1] {
+        world.fails(probe, (16 * GIB) << exponent, 15 * GIB);
+    }
+    world.malloc(probe, GIB);
+    world.exits(0);
+    let text = text::render(&world.report(), &Style::default());
+    let real = text
+        .find("asked by train.cpp:3 train")
+        .expect("the failure");
+    let probes = text.find("size probe: 3 failures").expect("the probe");
+    assert!(real < probes, "{text}");
+}
+
+#[test]
+fn rows_that_would_look_alike_are_told_apart() {
+    let mut world = World::new();
+    let long = "serving::kv::cache::PagedAttentionCacheOfTheDecoder";
+    for kind in ["float", "double"] {
+        let grow = world.from(&format!("{long}<{kind}>::grow_to()"), "/src/cache.cpp", 12);
+        world.malloc(grow, GIB);
+    }
+    let stage = world.from("stage()", "/src/stage.cpp", 3);
+    for device in 0..2 {
+        world.device = Some(device);
+        world.malloc(stage, 2 * GIB);
+    }
+    world.exits(0);
+    let text = text::render(&world.report(), &Style::default());
+    let live = &text[text.find("Live at exit").expect("the section")..];
+    for words in ["[float", "[double", "[GPU 0]", "[GPU 1]"] {
+        let words = words.replace('[', "");
+        assert!(live.contains(&words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn many_gpus_fit_on_a_screen() {
+    use oomhook_trace::record::Device;
+    let mut world = common::bad_day(false);
+    for ordinal in 2..8 {
+        world.record(Record::Device(Device {
+            ordinal,
+            uuid: vec![ordinal as u8 + 1; 16],
+            name: "NVIDIA H200".into(),
+            pci_bus_id: format!("0000:0{ordinal}:00.0"),
+            total_bytes: 16 * GIB,
+        }));
+    }
+    let weights = world.from("load()", "/src/load.cpp", 1);
+    for device in 0..8 {
+        world.device = Some(device);
+        world.alloc(weights, Space::Managed, 20 * GIB);
+        world.malloc(weights, GIB);
+        world.fails(weights, GIB, 15 * GIB);
+    }
+    let text = text::render(&world.report(), &Style::default());
+    assert!(
+        text.lines().count() <= 44,
+        "{} lines\n{text}",
+        text.lines().count()
+    );
+    assert!(text.contains("on 8 GPUs"), "{text}");
+    assert!(text.contains("on GPU 7 and on 7 more GPUs"), "{text}");
+    assert!(
+        text.contains("more GPUs with peaks up to 1.0 GiB"),
+        "{text}"
+    );
+}

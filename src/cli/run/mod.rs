@@ -9,6 +9,7 @@ use crate::cli::gate::GateOptions;
 use crate::cli::traces::suppressions;
 use crate::cli::{library, report};
 use launch::Ended;
+pub use simulator::beside as simulator;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

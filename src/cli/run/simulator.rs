@@ -78,7 +78,8 @@ pub fn devices(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn beside(library: &Path) -> PathBuf {
+/// Where the simulator is: with the library.
+pub fn beside(library: &Path) -> PathBuf {
     library.with_file_name("liboomhook_sim.so")
 }
 

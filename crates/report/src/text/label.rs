@@ -85,6 +85,29 @@ pub fn clip(text: &str, columns: usize) -> String {
     format!("{start}{GAP}")
 }
 
+/// What a text has that the others have not, between what all of them begin and end with; whole words of it.
+#[must_use]
+pub fn difference(text: &str, others: &[&str]) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut start, mut end) = (chars.len(), chars.len());
+    for other in others.iter().filter(|other| **other != text) {
+        let other: Vec<char> = other.chars().collect();
+        let same = |(a, b): &(&char, &char)| a == b;
+        start = start.min(chars.iter().zip(&other).take_while(same).count());
+        let backwards = chars.iter().rev().zip(other.iter().rev());
+        end = end.min(backwards.take_while(same).count());
+    }
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    while start > 0 && start < chars.len() && is_word(chars[start - 1]) {
+        start -= 1;
+    }
+    let mut stop = chars.len().saturating_sub(end).max(start);
+    while stop < chars.len() && is_word(chars[stop]) {
+        stop += 1;
+    }
+    chars[start..stop].iter().collect()
+}
+
 /// A frame in at most so many columns, as long as its place fits.
 #[must_use]
 pub fn frame(frame: &Frame, columns: usize) -> String {
@@ -124,11 +147,12 @@ pub fn of_stack(
     }
 }
 
-/// A site with what else helps to find it: space, library, serving allocator.
+/// A site with what else helps to find it: what tells it from others (if anything must), space, library, serving
+/// allocator.
 #[must_use]
-pub fn site(site: &Site, columns: usize) -> String {
+pub fn site(site: &Site, columns: usize, tell: Option<&str>) -> String {
     let whole = of_stack(&site.stack, site.site_frame, &site.label, usize::MAX);
-    for additions in additions(site, &whole) {
+    for additions in additions(site, &whole, tell) {
         let left = columns.saturating_sub(width(&additions));
         let label = of_stack(&site.stack, site.site_frame, &site.label, left);
         // An addition may shorten a name, but not to nothing.
@@ -140,16 +164,18 @@ pub fn site(site: &Site, columns: usize) -> String {
 }
 
 /// What may stand behind a label, the most telling choice first.
-fn additions(site: &Site, label: &str) -> Vec<String> {
+fn additions(site: &Site, label: &str, tell: Option<&str>) -> Vec<String> {
+    let tell = tell.map(str::to_owned);
     let space = (site.space != "device").then(|| site.space.to_owned());
     let outside = site.library.contains(".so") || site.library.contains(' ');
     let library = (outside && !label.starts_with(&*site.library)).then(|| site.library.to_string());
     let via = site.via.map(|via| format!("via {via}"));
     let choices = [
-        vec![space.clone(), library.clone(), via.clone()],
-        vec![space.clone(), via.clone()],
-        vec![space.clone(), library],
-        vec![space],
+        vec![tell.clone(), space.clone(), library.clone(), via.clone()],
+        vec![tell.clone(), space.clone(), via.clone()],
+        vec![tell.clone(), space.clone(), library],
+        vec![tell.clone(), space],
+        vec![tell],
     ];
     let mut texts: Vec<String> = choices
         .into_iter()
@@ -204,5 +230,13 @@ mod tests {
         let nameless = named("abcdefghijklmnopqrstuvwxyz", None);
         assert_eq!(frame(&nameless, 12), "abcd..uvwxyz");
         assert_eq!(width(&frame(&nameless, 12)), 12);
+    }
+
+    #[test]
+    fn what_differs_is_found_in_whole_words() {
+        let names = ["f<float, 16>::g", "f<double, 16>::g", "f<float, 32>::g"];
+        assert_eq!(difference(names[0], &names[..2]), "float");
+        assert_eq!(difference(names[0], &names), "float, 16");
+        assert_eq!(difference("pool1.c", &["pool1.c", "pool2.c"]), "pool1");
     }
 }

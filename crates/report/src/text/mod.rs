@@ -198,7 +198,7 @@ fn headline(report: &Report, verdict: &Verdict<'_>, columns: usize) -> (String, 
             let fits = width(&long) <= columns;
             return (if fits { long } else { short }, Colour::Red);
         }
-        Verdict::NoData => return (say::NO_DATA.to_owned(), Colour::Yellow),
+        Verdict::NoData => return (say::no_data(report).to_owned(), Colour::Yellow),
         Verdict::Leak(sum) => return (headline_leak(sum, columns), Colour::Red),
         Verdict::CutShort => {
             let process = &report.process;

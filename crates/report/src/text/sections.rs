@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 const MOST_FAILURES: usize = 3;
 /// Bad frees shown.
 const MOST_BAD_FREES: usize = 3;
-/// Devices that get a line of their own.
-const MOST_DEVICES: usize = 8;
 
 impl Page<'_> {
     /// Who it was.
@@ -51,11 +49,19 @@ impl Page<'_> {
         }
         let attempts = report.oom.iter().map(|oom| oom.attempts).sum();
         let is_probe = |oom: &&Oom| oom.class == Class::Probe;
-        // The fatal one first, then the latest.
+        // The fatal one first, then what the program did not get over, then the latest.
         let mut singles: Vec<&Oom> = report.oom.iter().filter(|oom| !is_probe(oom)).collect();
-        singles.sort_by_key(|oom| (oom.class != Class::Fatal, std::cmp::Reverse(oom.time_ns)));
-        match singles.split_first() {
-            Some((fatal, others)) if fatal.class == Class::Fatal => {
+        singles.sort_by_key(|oom| {
+            let rank = match oom.class {
+                Class::Fatal => 0,
+                Class::Caught => 1,
+                Class::Recovered | Class::Probe => 2,
+            };
+            (rank, std::cmp::Reverse(oom.time_ns))
+        });
+        let told = by_device(&singles);
+        match told.split_first() {
+            Some(((fatal, _), others)) if fatal.class == Class::Fatal => {
                 // The headline has said it; here is the rest.
                 let times = format!("{}, {}", say::times(fatal.attempts), say::class(fatal));
                 self.title(say::OUT_OF_MEMORY, &times);
@@ -63,14 +69,14 @@ impl Page<'_> {
                 if let Some(free) = say::free_of_total(fatal) {
                     self.line(format!("  {}{free}", say::FREE));
                 }
-                for oom in others.iter().take(MOST_FAILURES - 1) {
-                    self.failure(oom);
+                for (oom, devices) in others.iter().take(MOST_FAILURES - 1) {
+                    self.failure(oom, *devices);
                 }
             }
             _ => {
                 self.title(say::OUT_OF_MEMORY, &say::times(attempts));
-                for oom in singles.iter().take(MOST_FAILURES) {
-                    self.failure(oom);
+                for (oom, devices) in told.iter().take(MOST_FAILURES) {
+                    self.failure(oom, *devices);
                 }
             }
         }
@@ -80,11 +86,9 @@ impl Page<'_> {
             let number = probes.iter().map(|oom| oom.attempts).sum();
             self.line(format!("  {}", say::probes(number, largest, smallest)));
         }
-        if singles.len() > MOST_FAILURES {
-            self.line(format!(
-                "  {}",
-                say::more_failures(singles.len() - MOST_FAILURES)
-            ));
+        if told.len() > MOST_FAILURES {
+            let more = say::more_failures(told.len() - MOST_FAILURES);
+            self.line(format!("  {more}"));
         }
         let with_sites = singles.first().or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
@@ -95,14 +99,18 @@ impl Page<'_> {
         }
     }
 
-    fn failure(&mut self, oom: &Oom) {
+    fn failure(&mut self, oom: &Oom, devices: usize) {
         let often = if oom.attempts > 1 {
             format!(" {}", say::times(oom.attempts))
         } else {
             String::new()
         };
+        let others = match devices {
+            0 | 1 => String::new(),
+            several => say::and_on_gpus(several - 1),
+        };
         let text = format!(
-            "{}{often}{}: {}",
+            "{}{others}{often}{}: {}",
             say::asked(oom),
             say::free_then(oom),
             say::class(oom)
@@ -134,11 +142,21 @@ impl Page<'_> {
         self.title(&title, &when);
         let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
         self.sites(&lines, Some(highest.peak_bytes), top);
-        for device in others.iter().take(MOST_DEVICES) {
+        let most = top.saturating_sub(2);
+        // A last line that only says "1 more" may as well be that one.
+        let most = if others.len() == most + 1 {
+            others.len()
+        } else {
+            most
+        };
+        for device in others.iter().take(most) {
             let when = say::peak_when(device.peak_time_ns, device.peak_event);
             let left = self.width().saturating_sub(when.len() + 2);
             let title = peak_title(device, left);
             self.line(format!("{title}  {when}"));
+        }
+        if let Some(next) = others.get(most) {
+            self.line(say::more_devices(others.len() - most, next.peak_bytes));
         }
     }
 
@@ -191,16 +209,18 @@ impl Page<'_> {
                 let usage = device.spaces.get(space)?;
                 (usage.peak_bytes > 0).then_some((device.device, usage))
             });
-            for (device, usage) in used {
-                lines.push((
-                    say::memory_line(space),
-                    format!(
-                        "{} on {}",
-                        say::live_and_peak(usage.live_bytes, usage.peak_bytes),
-                        say::gpu(device)
-                    ),
-                ));
-            }
+            let used: Vec<_> = used.collect();
+            let live = used.iter().map(|(_, usage)| usage.live_bytes).sum();
+            let peak = used.iter().map(|(_, usage)| usage.peak_bytes).sum();
+            let place = match used.as_slice() {
+                [] => continue,
+                [(device, _)] => format!("on {}", say::gpu(*device)),
+                several => say::on_gpus(several.len()),
+            };
+            lines.push((
+                say::memory_line(space),
+                format!("{} {place}", say::live_and_peak(live, peak)),
+            ));
         }
         for (space, usage) in &report.host.spaces {
             if usage.peak_bytes > 0 {
@@ -326,6 +346,29 @@ impl Page<'_> {
         // A command is never cut or wrapped: it is there to be pasted.
         self.lines.push(format!("{mark}{command}"));
     }
+}
+
+/// The failures of one request of one site, told once, and on how many devices it failed. A fatal one stands alone.
+fn by_device<'a>(failures: &[&'a Oom]) -> Vec<(&'a Oom, usize)> {
+    let mut told: Vec<(&'a Oom, usize)> = Vec::new();
+    for oom in failures {
+        let same = |(known, _): &&mut (&Oom, usize)| {
+            (
+                &known.call,
+                &known.label,
+                known.requested_bytes,
+                known.attempts,
+            ) == (&oom.call, &oom.label, oom.requested_bytes, oom.attempts)
+                && known.class == oom.class
+                && known.class != Class::Fatal
+                && known.device != oom.device
+        };
+        match told.iter_mut().find(same) {
+            Some((_, devices)) => *devices += 1,
+            None => told.push((oom, 1)),
+        }
+    }
+    told
 }
 
 /// With as much of the device's description as there is room for.

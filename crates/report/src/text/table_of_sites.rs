@@ -74,6 +74,63 @@ pub fn class_word(class: LeakClass) -> &'static str {
     }
 }
 
+/// The places of lines in so many columns. No two of them look alike: the GPU tells them apart where several were used,
+/// else what differs in their names, else their addresses.
+fn labels(lines: &[Line<'_>], room: usize) -> Vec<String> {
+    let on_device = || lines.iter().filter(|line| is_device(line.space()));
+    let first = on_device().next().map(|line| line.site.device);
+    let several = on_device().any(|line| Some(line.site.device) != first);
+    let tells: Vec<Option<String>> = lines
+        .iter()
+        .map(|line| (several && is_device(line.space())).then(|| say::gpu(line.site.device)))
+        .collect();
+    let shown = |tells: &[Option<String>]| -> Vec<String> {
+        let lines = lines.iter().zip(tells);
+        lines
+            .map(|(line, tell)| label::site(line.site, room, tell.as_deref()))
+            .collect()
+    };
+    let texts = shown(&tells);
+    let tells: Vec<Option<String>> = tells
+        .into_iter()
+        .enumerate()
+        .map(|(at, tell)| {
+            let alike = lines.iter().zip(&texts);
+            let alike: Vec<&Site> = alike
+                .filter(|(_, text)| **text == texts[at])
+                .map(|(line, _)| line.site)
+                .collect();
+            if alike.len() < 2 {
+                return tell;
+            }
+            let differs = tell_apart(lines[at].site, &alike)?;
+            Some(match tell {
+                Some(tell) => format!("{tell}, {differs}"),
+                None => differs,
+            })
+        })
+        .collect();
+    shown(&tells)
+}
+
+/// What a site has that those which look like it have not.
+fn tell_apart(site: &Site, alike: &[&Site]) -> Option<String> {
+    const MOST: usize = 24;
+    let names: Vec<&str> = alike.iter().map(|one| &*one.label).collect();
+    let name = label::difference(&site.label, &names);
+    if !name.is_empty() {
+        return Some(label::shorten(&name, MOST));
+    }
+    if alike.iter().any(|one| one.library != site.library) {
+        return Some(site.library.to_string());
+    }
+    if let Some(via) = site.via {
+        return Some(format!("via {via}"));
+    }
+    let frame = site.stack.get(site.site_frame?)?;
+    Some(format!("+{:#x}", frame.offset))
+}
+
 const BYTES: usize = 10;
 const SHARE: usize = 6;
 const BLOCKS: usize = 8;
@@ -102,7 +159,8 @@ impl Page<'_> {
         self.line(head);
         // A last line that only says "1 more" may as well be that one.
         let shown = if lines.len() == top + 1 { top + 1 } else { top };
-        for line in lines.iter().take(shown) {
+        let labels = labels(&lines[..shown.min(lines.len())], room);
+        for (line, label) in lines.iter().zip(labels) {
             let mut text = format!("{:>BYTES$}", units::bytes(line.bytes));
             if let Some(whole) = whole {
                 text.push_str(&format!("  {:>SHARE$}", units::percent(line.bytes, whole)));
@@ -115,7 +173,7 @@ impl Page<'_> {
             if wide {
                 text.push_str(&format!("  {:<CALL$}", clip(&line.site.call, CALL)));
             }
-            text.push_str(&format!("  {}", label::site(line.site, room)));
+            text.push_str(&format!("  {label}"));
             self.line(text);
         }
         let rest = lines.get(shown..).unwrap_or_default();
