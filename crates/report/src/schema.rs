@@ -348,6 +348,16 @@ impl Frame {
         }
     }
 
+    /// The label with everything that belongs to the function's name: arguments of templates, parameters.
+    #[must_use]
+    pub fn full_label(&self) -> String {
+        match (self.place(), self.function.as_deref()) {
+            (Some(place), Some(function)) => format!("{place} {function}"),
+            (None, Some(function)) => function.to_owned(),
+            (_, None) => self.label(),
+        }
+    }
+
     /// The function, else the place, else library and offset.
     #[must_use]
     pub fn name(&self) -> String {

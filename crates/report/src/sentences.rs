@@ -209,6 +209,17 @@ pub fn probes(number: u64, first: u64, last: u64) -> String {
     )
 }
 
+/// Failures of one site for many sizes.
+#[must_use]
+pub fn search(call: &str, number: u64, least: u64, most: u64) -> String {
+    format!(
+        "{call} failed {} for {} to {}: the program went on, as in a search for a size that fits",
+        times(number),
+        bytes(least),
+        bytes(most)
+    )
+}
+
 /// More groups than are shown.
 #[must_use]
 pub fn more_failures(groups: usize) -> String {

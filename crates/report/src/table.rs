@@ -1,6 +1,7 @@
 //! One table, grouped as asked.
 
 use crate::resolve::{Resolver, Stack};
+use crate::schema::Frame;
 use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, clip, width};
@@ -62,7 +63,7 @@ pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Ve
         let name = name(row, resolver, by);
         // Stacks that look the same are one; stacks of the same site are not.
         let key = match by {
-            By::Stack => look(&resolver.stack(row.key.stack)),
+            By::Stack => look(&resolver.stack(row.key.stack), Frame::full_label),
             By::Thread => row.key.thread.to_string(),
             _ => name.clone(),
         };
@@ -117,11 +118,11 @@ fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     }
 }
 
-/// All that is shown of a stack.
-fn look(stack: &Stack) -> String {
+/// What a stack looks like.
+fn look(stack: &Stack, label: impl Fn(&Frame) -> String) -> String {
     let frames = stack.frames.iter();
     frames
-        .map(|frame| format!("{} [{}]\n", frame.label(), frame.library))
+        .map(|frame| format!("{} [{}]\n", label(frame), frame.library))
         .collect()
 }
 
@@ -178,7 +179,11 @@ pub fn render(
         say::column::WHERE
     ));
     let shown = &groups[..style.top.min(groups.len())];
-    for (group, name) in shown.iter().zip(names(shown, room)) {
+    let short: Vec<Option<String>> = shown
+        .iter()
+        .map(|group| Some(look(&resolver.stack(group.stack?), Frame::label)))
+        .collect();
+    for (at, (group, name)) in shown.iter().zip(names(shown, room)).enumerate() {
         text.push_str(&format!(
             "{:>10}  {:>6}  {:>8}  ",
             units::bytes(group.amount.bytes),
@@ -188,6 +193,8 @@ pub fn render(
         text.push_str(&format!("{name}\n"));
         if let Some(stack) = group.stack {
             let stack = resolver.stack(stack);
+            // Instances of a template: only their arguments tell them apart.
+            let has_twin = short.iter().filter(|one| **one == short[at]).count() > 1;
             for frame in stack.frames.iter() {
                 let outside = frame.library.contains(".so") && frame.function.is_some();
                 let library = match outside {
@@ -195,7 +202,10 @@ pub fn render(
                     false => String::new(),
                 };
                 let left = style.width.max(60).saturating_sub(8 + width(&library));
-                let label = label::frame(frame, left);
+                let label = match has_twin {
+                    true => label::shorten(&frame.full_label(), left),
+                    false => label::frame(frame, left),
+                };
                 text.push_str(&format!("        {label}{library}\n"));
             }
         }

@@ -498,3 +498,41 @@ fn many_gpus_fit_on_a_screen() {
         "{text}"
     );
 }
+
+#[test]
+fn a_search_for_a_size_is_one_line_after_the_real_failure() {
+    let mut world = World::new();
+    let train = world.from("train()", "/src/train.cpp", 3);
+    let search = world.from("search()", "/src/search.cpp", 4);
+    world.malloc(train, GIB);
+    world.fails(train, 20 * GIB, 15 * GIB);
+    for size in [24, 20, 18, 17, 16] {
+        world.fails(search, size * GIB, 15 * GIB);
+    }
+    world.exits(0);
+    let text = text::render(&world.report(), &Style::default());
+    let real = text.find("asked 20.0 GiB on GPU 0").expect("the failure");
+    let found = text.find("cudaMalloc failed 5 times for 16.0 GiB to 24.0 GiB");
+    assert!(found.is_some_and(|search| real < search), "{text}");
+    assert!(!text.contains("more (--json"), "{text}");
+}
+
+#[test]
+fn stacks_of_template_instances_show_their_arguments() {
+    use oomhook_report::table::{self, At, By};
+    let mut world = World::new();
+    for kind in ["0", "1", "1"] {
+        let name = format!("void site<{kind}>(unsigned long)");
+        let site = world.from(&name, "/src/a.cpp", 4);
+        world.malloc(site, MIB);
+    }
+    let ledger = &world.ledger;
+    let mut resolver =
+        oomhook_report::Resolver::new(ledger.definitions(), &mut world.names, Depth::Whole);
+    let groups = table::group(ledger, &mut resolver, By::Stack, At::Peak);
+    assert_eq!(groups.len(), 2);
+    let text = table::render(&groups, &mut resolver, At::Peak, "Title", &Style::default());
+    for name in ["a.cpp:4 void site<0>(", "a.cpp:4 void site<1>("] {
+        assert!(text.contains(name), "{text}");
+    }
+}

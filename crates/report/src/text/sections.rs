@@ -49,16 +49,13 @@ impl Page<'_> {
         }
         let attempts = report.oom.iter().map(|oom| oom.attempts).sum();
         let is_probe = |oom: &&Oom| oom.class == Class::Probe;
-        // The fatal one first, then what the program did not get over, then the latest.
+        // The fatal one first, then the latest; searches for a size that fits are no disasters.
         let mut singles: Vec<&Oom> = report.oom.iter().filter(|oom| !is_probe(oom)).collect();
-        singles.sort_by_key(|oom| {
-            let rank = match oom.class {
-                Class::Fatal => 0,
-                Class::Caught => 1,
-                Class::Recovered | Class::Probe => 2,
-            };
-            (rank, std::cmp::Reverse(oom.time_ns))
-        });
+        singles.sort_by_key(|oom| (oom.class != Class::Fatal, std::cmp::Reverse(oom.time_ns)));
+        let (searches, singles): (Vec<&Oom>, Vec<&Oom>) = singles
+            .iter()
+            .copied()
+            .partition(|oom| is_of_search(oom, &singles));
         let told = by_device(&singles);
         match told.split_first() {
             Some(((fatal, _), others)) if fatal.class == Class::Fatal => {
@@ -80,6 +77,9 @@ impl Page<'_> {
                 }
             }
         }
+        for of_site in by_site_of_search(&searches) {
+            self.search(&of_site);
+        }
         let probes: Vec<&Oom> = report.oom.iter().filter(is_probe).collect();
         let sizes = || probes.iter().filter_map(|oom| oom.requested_bytes);
         if let (Some(largest), Some(smallest)) = (sizes().max(), sizes().min()) {
@@ -90,13 +90,24 @@ impl Page<'_> {
             let more = say::more_failures(told.len() - MOST_FAILURES);
             self.line(format!("  {more}"));
         }
-        let with_sites = singles.first().or(probes.first());
+        let with_sites = singles.first().or(searches.first()).or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
             let held = oom.sites.iter().map(|site| site.bytes).sum();
             self.line(format!("  {}", say::held_then(held)));
             let lines = by_site(oom.sites.iter().map(|site| (site, None)));
             self.sites(&lines, Some(held), self.style.top);
         }
+    }
+
+    fn search(&mut self, failures: &[&Oom]) {
+        let sizes = || failures.iter().filter_map(|oom| oom.requested_bytes);
+        let (Some(oom), Some(least), Some(most)) = (failures.first(), sizes().min(), sizes().max())
+        else {
+            return;
+        };
+        let attempts = failures.iter().map(|oom| oom.attempts).sum();
+        self.paragraph("  ", &say::search(&oom.call, attempts, least, most));
+        self.asker(oom, "    ");
     }
 
     fn failure(&mut self, oom: &Oom, devices: usize) {
@@ -346,6 +357,35 @@ impl Page<'_> {
         // A command is never cut or wrapped: it is there to be pasted.
         self.lines.push(format!("{mark}{command}"));
     }
+}
+
+/// A site that failed for so many sizes, and the program went on each time, was looking for one that fits.
+const SEARCH: usize = 4;
+
+fn is_of_search(oom: &Oom, all: &[&Oom]) -> bool {
+    let mut sizes: Vec<u64> = all
+        .iter()
+        .filter(|one| is_same_search(one, oom))
+        .filter_map(|one| one.requested_bytes)
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    oom.class == Class::Caught && sizes.len() >= SEARCH
+}
+
+fn is_same_search(one: &Oom, other: &Oom) -> bool {
+    (&one.call, &one.label, one.class) == (&other.call, &other.label, other.class)
+}
+
+fn by_site_of_search<'a>(failures: &[&'a Oom]) -> Vec<Vec<&'a Oom>> {
+    let mut sites: Vec<Vec<&'a Oom>> = Vec::new();
+    for oom in failures {
+        match sites.iter_mut().find(|site| is_same_search(site[0], oom)) {
+            Some(site) => site.push(oom),
+            None => sites.push(vec![oom]),
+        }
+    }
+    sites
 }
 
 /// The failures of one request of one site, told once, and on how many devices it failed. A fatal one stands alone.
