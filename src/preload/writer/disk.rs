@@ -158,3 +158,57 @@ pub fn plain(error: &io::Error) -> String {
         None => text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    static FLUSHED: AtomicU64 = AtomicU64::new(0);
+
+    #[test]
+    fn what_was_handed_over_is_in_the_file_when_the_ticket_is_served() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.trace");
+        let file = std::fs::File::create(&path).expect("a file");
+        let sink = Sink::new(file, path.clone()).expect("a sink");
+        let disk = Disk::start(sink, Keeper::new(None, Vec::new()), 0, &FLUSHED).expect("a thread");
+        for number in 0..100u8 {
+            disk.append(vec![number; 1000], number == 50).expect("room");
+        }
+        disk.flush(7);
+        assert!(disk.drain(Duration::from_secs(20)));
+        while FLUSHED.load(Ordering::Acquire) != 7 {
+            std::thread::yield_now();
+        }
+        let bytes = std::fs::read(&path).expect("the file");
+        assert!(
+            bytes
+                .chunks(1000)
+                .zip(0..100u8)
+                .all(|(chunk, number)| chunk == [number; 1000])
+        );
+        assert_eq!(bytes.len(), 100_000);
+    }
+
+    #[test]
+    fn a_place_that_takes_nothing_holds_up_nobody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pipe");
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("a path");
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        // A pipe that nobody empties: the second write waits for ever.
+        let pipe = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .expect("a pipe");
+        let sink = Sink::new(pipe, path).expect("a sink");
+        let disk = Disk::start(sink, Keeper::new(None, Vec::new()), 0, &FLUSHED).expect("a thread");
+        let chunk = 1 << 20;
+        let taken = (0..200).position(|_| disk.append(vec![0; chunk], false).is_err());
+        assert_eq!(taken, Some(64), "64 MiB wait, then the file ends");
+        assert!(!disk.drain(Duration::from_millis(20)));
+    }
+}
