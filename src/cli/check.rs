@@ -7,7 +7,7 @@ use crate::symbols::Files;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Judge traces; exit code 0 passed, 1 failed, 2 wrong usage, 3 no data
+/// Judge traces; exit code 0 passed, 1 failed, 2 wrong usage or cannot be judged, 3 no data
 #[derive(Args)]
 pub struct Options {
     /// Trace files, or directories of one run's traces

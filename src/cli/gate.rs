@@ -177,7 +177,9 @@ fn next(judgement: &Judgement, traces: &[Trace]) -> String {
     let of_gate = |trace: &&Trace| {
         gate.is_some_and(|gate| {
             let process = &trace.header.process;
+            // A process that was replaced by another program has two traces; what was judged has allocations.
             (gate.process.pid, &gate.process.host) == (process.pid, &process.host)
+                && trace.ledger.totals().allocs > 0
         })
     };
     let trace = traces.iter().find(of_gate).or(traces.first());

@@ -156,7 +156,10 @@ pub fn judge(reports: &[Report], unreadable: &[String], limits: &Limits) -> Judg
     for report in reports.iter().filter(|report| report.damaged) {
         unjudged.push(say::gate_damaged(report));
     }
-    let without_data = reports.len() - judged.len();
+    let (lost, without_data): (Vec<&Report>, _) = reports
+        .iter()
+        .filter(|one| one.totals.allocs == 0)
+        .partition(|one| !one.complete && one.process.end != ProcessEnd::Running);
     let verdict = if gates.iter().any(|gate| !gate.passed) {
         Verdict::Failed
     } else if !unjudged.is_empty() {
@@ -166,8 +169,11 @@ pub fn judge(reports: &[Report], unreadable: &[String], limits: &Limits) -> Judg
     } else {
         Verdict::Passed
     };
-    if without_data > 0 && !judged.is_empty() {
-        notes.push(say::gate_without_data(without_data));
+    if !judged.is_empty() {
+        if !without_data.is_empty() {
+            notes.push(say::gate_without_data(without_data.len()));
+        }
+        notes.extend(lost.into_iter().map(say::gate_lost));
     }
     notes.extend(
         judged

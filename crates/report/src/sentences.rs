@@ -771,6 +771,15 @@ pub fn more_devices(number: usize, highest: u64) -> String {
     )
 }
 
+/// Nothing is known of a process.
+#[must_use]
+pub fn gate_lost(report: &Report) -> String {
+    format!(
+        "{}: it ended within moments of its first CUDA call, nothing is known of it and it was not judged",
+        process(report.process.pid, &report.process.host)
+    )
+}
+
 /// What a grouped table does not show.
 #[must_use]
 pub fn more_rows(rows: usize, size: u64) -> String {

@@ -179,7 +179,7 @@ pub fn render(
         say::column::WHERE
     ));
     let shown = &groups[..style.top.min(groups.len())];
-    let short: Vec<Option<String>> = shown
+    let short: Vec<Option<String>> = groups
         .iter()
         .map(|group| Some(look(&resolver.stack(group.stack?), Frame::label)))
         .collect();

@@ -221,3 +221,17 @@ fn a_peak_that_is_too_high_names_its_sites() {
         "{text}"
     );
 }
+
+#[test]
+fn a_process_of_which_nothing_is_known_is_not_said_to_have_allocated_nothing() {
+    let mut world = World::new();
+    world.facts.complete = false;
+    let limits = Limits {
+        max_peak: Some(300 * MIB),
+        ..Limits::default()
+    };
+    let judgement = judge(&[with_peak(300 * MIB), world.report()], &[], &limits);
+    assert_eq!(judgement.exit_code, 0);
+    assert_eq!(judgement.notes.len(), 1);
+    assert!(judgement.notes[0].contains("nothing is known of it"));
+}

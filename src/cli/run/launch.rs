@@ -58,7 +58,10 @@ impl Plan {
         simulator: Option<&Simulator>,
     ) -> Result<Plan, Failure> {
         let here = std::env::current_dir().map_err(|error| {
-            Failure::usage(format!("the current folder cannot be told: {error}"))
+            Failure::usage(format!(
+                "the current folder cannot be told: {}; change to one that exists",
+                output::reason(&error)
+            ))
         })?;
         let mut preload = OsString::new();
         for sanitizer in sanitizers {
@@ -251,8 +254,10 @@ fn wait(mut child: Child, mut signals: SignalsInfo<WithOrigin>) -> Result<Ended,
     let status = child.wait();
     handle.close();
     let _ = forwarder.join();
-    let status = status
-        .map_err(|error| Failure::usage(format!("the command cannot be waited for: {error}")))?;
+    let status = status.map_err(|error| {
+        let reason = output::reason(&error);
+        Failure::usage(format!("the command cannot be waited for: {reason}"))
+    })?;
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Code(code as u8),
         (None, Some(signal)) => Ended::Signal(signal as u8),
