@@ -115,14 +115,16 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
         }
         text.push_str(&table::render(&groups, &mut resolver, at, &title, style));
     }
-    if let Some(trace) = traces.first() {
-        let trace = text::quoted(&trace.path.to_string_lossy());
-        let next = match by {
-            By::Stack => format!("oomhook report {trace}"),
-            _ => format!("oomhook report {trace} --by stack --at {}", word(at)),
-        };
-        text.push_str(&format!("\n{}", sentences::next_after(&next)));
-    }
+    let named = options.traces.iter();
+    let named: Vec<String> = named
+        .map(|path| text::quoted(&path.to_string_lossy()))
+        .collect();
+    let named = named.join(" ");
+    let next = match by {
+        By::Stack => format!("oomhook report {named}"),
+        _ => format!("oomhook report {named} --by stack --at {}", word(at)),
+    };
+    text.push_str(&format!("\n{}", sentences::next_after(&next)));
     text
 }
 
