@@ -396,6 +396,12 @@ fn a_cut_trace_is_reported_as_far_as_it_goes() {
             "{out}"
         );
         assert!(out.contains("trace ends early at event 2"), "{out}");
+        // How much would have been live at exit is not known; how high the peak was so far is.
+        let gates = [("--max-live-at-exit=1GiB", 2), ("--max-peak=1MiB", 1)];
+        for (gate, wanted) in gates {
+            let (code, out, _) = run(&["check", text(&path), gate]);
+            assert_eq!(code, wanted, "{out}");
+        }
     }
 }
 
@@ -413,6 +419,11 @@ fn a_damaged_middle_is_named_and_the_rest_is_reported() {
     assert_eq!(report["devices"][0]["peak_bytes"], 300 * MIB);
     let notes = report["notes"].to_string();
     assert!(notes.contains("the trace is damaged: "), "{notes}");
+    let (code, out, _) = run(&["check", text(&path), "--max-peak", "300MiB"]);
+    assert_eq!(code, 2, "{out}");
+    assert!(out.contains("its trace is damaged"), "{out}");
+    let (code, out, _) = run(&["check", text(&path), "--max-peak", "299MiB"]);
+    assert_eq!(code, 1, "{out}");
 }
 
 #[test]
