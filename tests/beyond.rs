@@ -107,3 +107,107 @@ fn graphs_that_are_kept_are_counted_with_their_makers() {
         reserved
     );
 }
+
+/// A part of `objects.c`, linked with libcuda.
+fn objects_program() -> std::path::PathBuf {
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    bench.build("objects.c", Route::Driver, &[&simulator])
+}
+
+#[test]
+fn modules_that_are_never_unloaded_are_counted_at_their_site() {
+    let settings = [("OOMHOOK_SIM_MODULE", "2MiB")];
+    let ran = Bench::shared().run(&objects_program(), &["modules"], &settings);
+    ran.says(0, "")
+        .is("/cuda_modules/live", 100)
+        .is("/cuda_modules/loaded", 101)
+        .is("/cuda_modules/unloaded", 1)
+        .is("/totals/allocs", 0);
+    let modules = objects(&ran, "module");
+    assert_eq!(modules["sites"].as_array().expect("rows").len(), 1);
+    assert_eq!(modules["sites"][0]["site"], "load");
+    assert_eq!(modules["sites"][0]["live"], 100);
+}
+
+#[test]
+fn streams_and_limits_are_noted() {
+    let ran = Bench::shared().run(&objects_program(), &["streams"], &[]);
+    ran.says(0, "");
+    let streams = objects(&ran, "stream");
+    assert_eq!(
+        (&streams["live"], &streams["created"]),
+        (&7.into(), &9.into())
+    );
+    assert_eq!(streams["sites"][0]["site"], "open_stream");
+    let limit = &ran.report["limits"][0];
+    assert_eq!(
+        (&limit["limit"], &limit["value"]),
+        (&"stack_size".into(), &8192.into())
+    );
+}
+
+#[test]
+fn calls_that_are_no_allocations_can_run_out_of_memory() {
+    let odd = [
+        "cuLaunchKernel",
+        "cuModuleLoadData",
+        "cuStreamCreate",
+        "cuMemSetAccess",
+        "cuMemPoolCreate",
+    ];
+    let failures = odd.map(|name| format!("{name}#1=2")).join(",");
+    let settings = [
+        ("OOMHOOK_SIM", "1x16GiB,free=15GiB"),
+        ("OOMHOOK_SIM_FAIL", &failures),
+    ];
+    let ran = Bench::shared().run(&objects_program(), &["no memory"], &settings);
+    ran.says(0, "");
+    let oom = ran.report["oom"].as_array().expect("rows");
+    let calls: Vec<_> = oom
+        .iter()
+        .map(|row| row["call"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(calls, [&odd[..], &["cuMemHostAlloc"]].concat());
+    assert_eq!(
+        oom.iter()
+            .map(|row| row["attempts"].as_u64().expect("a number"))
+            .sum::<u64>(),
+        6
+    );
+    for row in &oom[..5] {
+        assert_eq!(row["requested_bytes"], Value::Null);
+        assert_eq!(row["free_bytes"], 15_u64 << 30);
+    }
+    assert_eq!(oom[5]["requested_bytes"], 1_099_511_627_776_u64);
+    assert_eq!(oom[5]["space"], "pinned");
+}
+
+#[test]
+fn memory_of_another_process_is_owned_by_its_exporter() {
+    let bench = Bench::shared();
+    let run = bench.start(&objects_program(), &["ipc"]);
+    let (output, traces) = run.output();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(traces.len(), 2, "{traces:?}");
+    let mut reports: Vec<_> = traces.iter().map(|trace| support::report(trace)).collect();
+    reports.sort_by_key(|report| report["totals"]["allocs"].as_u64());
+    let (child, parent) = (&reports[0], &reports[1]);
+    assert_eq!(
+        (&parent["totals"]["allocs"], &parent["totals"]["frees"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(parent["devices"][0]["peak_bytes"], 5 * MIB);
+    assert_eq!(child["totals"]["allocs"], 0);
+    assert_eq!(child["devices"][0]["peak_bytes"], 0);
+    // Opened twice, closed once: still open.
+    let imported = &child["devices"][0]["spaces"]["imported"];
+    assert_eq!(
+        (&imported["live_bytes"], &imported["live_blocks"]),
+        (&(5 * MIB).into(), &1.into())
+    );
+}
