@@ -1,6 +1,7 @@
 //! The loaded objects: where each lies and its build-id. Read by the thread that first sees a change (never by the
 //! writer, which must not touch the loader's locks) and handed to the writer as a whole.
 
+use super::loader;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -61,7 +62,7 @@ pub fn generation() -> u32 {
     }
     let mut now = 0u32;
     // SAFETY: the callback matches, and returns at the first object.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut now).cast()) };
+    unsafe { loader::iterate(first, (&raw mut now).cast()) };
     if NEWEST.load(Ordering::Acquire) == now.wrapping_add(1) {
         now
     } else {
@@ -129,7 +130,7 @@ fn scan() -> Scan {
             overflow: false,
         };
         // SAFETY: the callback matches and gets the draft, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut draft).cast()) };
+        unsafe { loader::iterate(collect, (&raw mut draft).cast()) };
         if draft.overflow {
             room *= 2;
             continue;

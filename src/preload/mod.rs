@@ -10,6 +10,7 @@ mod guard;
 mod hooks;
 mod intern;
 mod libraries;
+mod loader;
 mod memory;
 mod names;
 mod place;

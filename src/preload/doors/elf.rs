@@ -2,6 +2,7 @@
 //! constructor inside another thread's dlopen is waiting; that thread holds the loader's lock, and would never get on.
 //! (`dl_iterate_phdr` takes a lock of its own, which is not held while constructors run.) `dlerror` stays untouched, too.
 
+use super::super::loader;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Tags of the dynamic section, as <elf.h> has them.
@@ -93,7 +94,7 @@ pub fn each(look: &mut dyn FnMut(Object<'_>) -> bool) {
     }
     let mut look = look;
     // SAFETY: the callback matches and gets the closure, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut look).cast()) };
+    unsafe { loader::iterate(call, (&raw mut look).cast()) };
 }
 
 impl<'a> Object<'a> {

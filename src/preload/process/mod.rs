@@ -10,7 +10,7 @@ use super::guard::{self, Busy, NO_ID};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, memory, report};
+use super::{channel, loader, memory, report};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -35,7 +35,11 @@ pub fn watch_the_end() {
     // SAFETY: functions of this library, which is never unloaded.
     unsafe {
         on_exit(exiting, std::ptr::null_mut());
-        libc::pthread_atfork(None, None, Some(forked));
+        libc::pthread_atfork(
+            Some(loader::before_fork),
+            Some(loader::after_fork),
+            Some(forked),
+        );
     }
 }
 
@@ -116,6 +120,7 @@ fn thread_number() -> u32 {
 /// The child of a fork has no writer and no CUDA; it is not recorded, and what the parent had is not its own.
 unsafe extern "C" fn forked() {
     state::abandon();
+    loader::in_child();
 }
 
 /// After the program's own destructors: the trace is closed and the report printed. Also when `exit` was called in a signal

@@ -14,8 +14,11 @@ use std::time::{Duration, Instant};
 /// Most bytes that wait for the disk.
 pub const MOST_BEHIND: u64 = 64 << 20;
 
-/// Sleep while there is nothing to write.
+/// Sleep while there is nothing to write: at work, and after a while without any.
 const NAP: Duration = Duration::from_millis(1);
+const LONG_NAP: Duration = Duration::from_millis(3);
+/// Empty looks after which the naps get longer.
+const IDLE_LOOKS: u32 = 50;
 
 enum Message {
     Append(Vec<u8>),
@@ -122,11 +125,16 @@ fn serve(
     flushed: &AtomicU64,
 ) -> Result<(), String> {
     // Looks again and again: a blocking receive registers destructors for the thread, which takes the loader's lock.
+    let mut looks = 0;
     loop {
         let message = match messages.try_recv() {
-            Ok(message) => message,
+            Ok(message) => {
+                looks = 0;
+                message
+            }
             Err(TryRecvError::Empty) => {
-                std::thread::sleep(NAP);
+                looks += 1;
+                std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });
                 continue;
             }
             Err(TryRecvError::Disconnected) => return Ok(()),
