@@ -26,6 +26,7 @@ const REPORT_NEEDS: usize = 48 << 20;
 /// How long the end of the process may wait for the writer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+// SAFETY: the signature of <stdlib.h> of glibc.
 unsafe extern "C" {
     fn on_exit(function: unsafe extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
@@ -49,6 +50,7 @@ pub struct NoCancel {
     before: c_int,
 }
 
+// SAFETY: the signature of <pthread.h>.
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }

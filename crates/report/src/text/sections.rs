@@ -35,10 +35,10 @@ impl Page<'_> {
             let program = label::clip(&program, room);
             let line = self.paint.dim(&format!("         {program}"));
             self.line(line);
-            let line = self
-                .paint
-                .dim(&format!("         {}", label::clip(&facts, room)));
-            self.line(line);
+            for facts in in_lines(&parts, room) {
+                let line = self.paint.dim(&format!("         {facts}"));
+                self.line(line);
+            }
         }
     }
 
@@ -424,4 +424,23 @@ fn peak_title(device: &Device, columns: usize) -> String {
         return nameless;
     }
     title("", 0)
+}
+
+/// Facts in lines of so many columns; none is torn, for half a number is a wrong number.
+fn in_lines(facts: &[String], columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for fact in facts {
+        match lines.last_mut() {
+            Some(line) if label::width(line) + 2 + label::width(fact) < columns => {
+                line.push_str(", ");
+                line.push_str(fact);
+            }
+            Some(line) => {
+                line.push(',');
+                lines.push(fact.clone());
+            }
+            None => lines.push(fact.clone()),
+        }
+    }
+    lines
 }
