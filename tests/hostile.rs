@@ -153,6 +153,7 @@ fn main_may_end_before_its_threads() {
         reports_once(&ran);
         ran.is("/totals/allocs", 2)
             .is("/devices/0/live_bytes", 3 * MIB);
+        ran.leaks_are(&[("take", 2 * MIB, 1), ("take", MIB, 1)]);
     }
 }
 
@@ -235,6 +236,46 @@ fn a_file_with_the_number_of_stderr_is_the_programs() {
     }
 }
 
+/// Makes the command one that starts without a stderr.
+fn without_stderr(command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "exec \"$0\" \"$@\" 2>&-"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        shell.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
+#[test]
+fn a_closed_stderr_stays_closed() {
+    let alone = bounded(&mut without_stderr(
+        &Bench::shared().plain(&program(), &["words for nobody"]),
+    ));
+    let run = reporting(&program(), &["words for nobody"]);
+    let ran = only_trace(bounded(&mut without_stderr(&run.command)), &run.folder);
+    ran.says(0, "closed\n");
+    assert_eq!(ran.output, alone);
+    is_complete(&ran, 0);
+    assert_eq!(ran.report["damaged"], false);
+    ran.is("/totals/allocs", 1).is("/devices/0/live_bytes", MIB);
+
+    let run = reporting(&program(), &["number of stderr"]);
+    let ran = only_trace(bounded(&mut without_stderr(&run.command)), &run.folder);
+    ran.says(0, "").is("/totals/allocs", 1);
+    is_complete(&ran, 0);
+    let own = fs::read(run.folder.join("own")).expect("the program's file");
+    assert_eq!(String::from_utf8_lossy(&own), "mine");
+}
+
 #[test]
 fn numbers_of_closed_files_are_the_programs() {
     for _ in 0..5 {
@@ -269,11 +310,15 @@ fn the_environment_may_grow_at_once() {
 fn the_trace_is_where_the_program_started() {
     let mut run = reporting(&program(), &["goes elsewhere"]);
     fs::create_dir(run.folder.join("elsewhere")).expect("a folder");
-    run.command.env("OOMHOOK_OUTPUT", "%c.%p.trace");
+    run.command
+        .env("OOMHOOK_OUTPUT", "%c.%p.trace")
+        .env("OOMHOOK_REPORT", "report.txt");
     let folder = run.folder.clone();
     let ran = finish(run);
     ran.says(0, "");
     is_complete(&ran, 0);
+    let report = fs::read_to_string(folder.join("report.txt")).expect("the report");
+    assert!(report.contains("Live at exit  3.0 MiB"), "{report}");
     ran.is("/totals/allocs", 2)
         .is("/devices/0/live_bytes", 3 * MIB);
     let elsewhere: Vec<_> = fs::read_dir(folder.join("elsewhere"))
@@ -282,7 +327,23 @@ fn the_trace_is_where_the_program_started() {
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }
 
-// --- children ---
+// --- ends ---
+
+#[test]
+fn exit_may_come_in_the_middle_of_a_call() {
+    for turn in 0..20 {
+        let delay = (5000 + 1371 * turn).to_string();
+        let ran = finish(reporting(&program(), &["exits in a handler", &delay]));
+        ran.says(0, "");
+        is_complete(&ran, 0);
+        reports_once(&ran);
+        let total = |key: &str| ran.report["totals"][key].as_u64().expect("a number");
+        let (allocs, frees) = (total("allocs"), total("frees"));
+        assert!((1..=2).contains(&(allocs - frees)), "{allocs} {frees}");
+        let live = MIB + 4096 * (allocs - frees - 1);
+        ran.is("/devices/0/live_bytes", live);
+    }
+}
 
 #[test]
 fn a_child_that_no_handler_saw_has_nothing_to_say() {

@@ -102,7 +102,7 @@ impl Config {
         match value("OOMHOOK_REPORT").as_deref() {
             None | Some("stderr") => {}
             Some("off") => config.report = ReportTo::Off,
-            Some(path) => config.report = ReportTo::Path(path.into()),
+            Some(path) => config.report = ReportTo::Path(from_here(path)),
         }
         if let Some(stacks) = value("OOMHOOK_STACKS") {
             let known = |word: &str| matches!(word, "native" | "python" | "off");
@@ -123,7 +123,7 @@ impl Config {
                 )),
             }
         }
-        config.suppress = value("OOMHOOK_SUPPRESS");
+        config.suppress = value("OOMHOOK_SUPPRESS").map(|path| from_here(&path));
         config.run = value("OOMHOOK_RUN").unwrap_or_default();
         if let Some(labels) = value("OOMHOOK_LABELS") {
             let pairs = labels.lines().filter_map(|line| line.split_once('='));
@@ -133,6 +133,11 @@ impl Config {
         }
         (config, complaints)
     }
+}
+
+/// The path as it is meant now: programs change their folder before they end.
+fn from_here(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.into(), |path| lossy(path.into()))
 }
 
 fn keep_of(text: &str) -> Result<Keep, String> {
@@ -156,7 +161,7 @@ fn lossy(value: OsString) -> String {
 
 /// The command's name without its folder: what `OOMHOOK_ONLY` and `%c` mean.
 pub fn command_name() -> String {
-    let first = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let first = std::fs::read("/proc/thread-self/cmdline").unwrap_or_default();
     let first = first.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = first
         .rsplit(|byte| *byte == b'/')

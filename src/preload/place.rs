@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,7 @@ pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&candidate);
         match file {
-            Ok(file) => return Ok((file, candidate)),
+            Ok(file) => return Ok((above_standard(file)?, candidate)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 candidate = numbered(path, number);
             }
@@ -78,6 +79,25 @@ pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
         io::ErrorKind::AlreadyExists,
         "ten thousand names are taken",
     ))
+}
+
+/// The file under a number that is none of stdin, stdout and stderr: where one of these is closed (`2>&-`), a new file
+/// gets its number, and what the program prints would go into the trace.
+pub fn above_standard(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(file);
+    }
+    // SAFETY: `file` is open; a number that comes back is a new descriptor, owned by nobody else.
+    unsafe {
+        match libc::fcntl(
+            file.as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            libc::STDERR_FILENO + 1,
+        ) {
+            -1 => Err(io::Error::last_os_error()),
+            number => Ok(File::from_raw_fd(number)),
+        }
+    }
 }
 
 /// A file that could be made, and why the first choice could not.

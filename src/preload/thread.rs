@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Kernel ids of our threads; 0 where there is none.
-static TIDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static TIDS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
 
 struct Start {
     name: &'static CStr,

@@ -32,3 +32,21 @@ def test_the_drivers_own_figures(runner, cudart):
     assert spaces["graph"]["live_bytes"] == said["graph_reserved"] == ran.report["graphs"]["reserved_bytes"]
     assert ran.report["graphs"]["alloc_nodes"] == 1
     assert ran.report["va"]["live_bytes"] == 128 * MIB
+
+
+@pytest.mark.parametrize("cudart", ["shared", "static"])
+def test_each_of_two_gpus_has_its_own_account(runner, cudart):
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc on this machine")
+    program = runner.folder / "two_gpus"
+    subprocess.run(["nvcc", "-std=c++17", "-cudart", cudart, str(HERE / "programs" / "two_gpus.cpp"), "-o", str(program)],
+                   check=True)
+    if runner.plain([str(program)]).returncode == 2:
+        pytest.skip("fewer than two GPUs on this machine")
+    ran = runner.watched([str(program)])
+    print(f"== two GPUs, {cudart}: {ran.code}\n{ran.stdout}\n{runner.text(ran.trace)}")
+    assert ran.code == 0, ran.stderr
+    said = dict((name, int(value)) for name, value in (line.split() for line in ran.stdout.splitlines()))
+    figures = [(device["device"], device["peak_bytes"], device["live_bytes"]) for device in ran.report["devices"]]
+    assert figures == [(0, 320 * MIB, 64 * MIB), (1, 224 * MIB, 96 * MIB)]
+    assert figures == [(device, said[f"peak_{device}"], said[f"live_{device}"]) for device in (0, 1)]

@@ -1,4 +1,4 @@
-/* Programs that do what is allowed at a bad moment: hostile PART. */
+/* Programs that do what is allowed at a bad moment: hostile PART [NUMBER]. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ static void wait_ms(long ms) {
 }
 
 static int code;
+static long number;
 
 /* --- main ends before its threads --- */
 
@@ -100,6 +103,14 @@ static void number_of_stderr_later(void) {
     number_of_stderr();
 }
 
+/* Whoever started us has closed stderr. */
+static void words_for_nobody(void) {
+    if (fcntl(STDERR_FILENO, F_GETFD) != -1) exit(97);
+    take(1 * MIB);
+    fputs("words on a closed stderr\n", stderr);
+    printf("%s\n", fcntl(STDERR_FILENO, F_GETFD) == -1 ? "closed" : "open");
+}
+
 static void closes_everything_at_once(void) {
     take(1 * MIB);
     for (int fd = 3; fd < 1024; fd++) close(fd);
@@ -170,6 +181,22 @@ static void cancelled_at_first(void) {
 static void cancelled_out_of_memory(void) {
     take(1 * MIB);
     cancelled(1024 * GIB);
+}
+
+/* --- exit inside a call --- */
+
+static void exit_now(int signal) {
+    (void)signal;
+    exit(0);
+}
+
+static void exits_in_a_handler(void) {
+    struct itimerval once = {.it_value = {0, number}};
+    REQUIRE(number > 0);
+    REQUIRE(signal(SIGALRM, exit_now) != SIG_ERR);
+    take(1 * MIB);
+    CHECK(setitimer(ITIMER_REAL, &once, NULL));
+    for (;;) CHECK(cudaFree(take(4096)));
 }
 
 /* --- children that no handler of pthread_atfork sees --- */
@@ -288,15 +315,17 @@ static void no_room_at_first(void) {
 }
 
 int main(int argc, char **argv) {
-    (void)argc;
+    if (argc > 2) number = atol(argv[2]);
     PARTS({"main ends first", main_ends_first},
           {"main ends first and the worker exits", main_ends_first_and_the_worker_exits},
           {"constructor waits", constructor_waits}, {"prints", prints},
           {"number of stderr", number_of_stderr}, {"number of stderr later", number_of_stderr_later},
+          {"words for nobody", words_for_nobody},
           {"closes everything at once", closes_everything_at_once},
           {"grows the environment", grows_the_environment}, {"goes elsewhere", goes_elsewhere},
           {"cancelled at first", cancelled_at_first},
           {"cancelled out of memory", cancelled_out_of_memory},
+          {"exits in a handler", exits_in_a_handler},
           {"forks past the handlers", forks_past_the_handlers},
           {"forks by system call", forks_by_system_call}, {"pending error", pending_error},
           {"fails again and again", fails_again_and_again}, {"plugins", plugins},

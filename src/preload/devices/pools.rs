@@ -97,6 +97,12 @@ pub fn send_state(call: &Call, pool: u64) {
     }
 }
 
+/// True if `all_states` has anything to ask about.
+pub fn any() -> bool {
+    super::announced().next().is_some()
+        || POOLS.iter().any(|slot| slot.load(Ordering::Acquire) != 0)
+}
+
 /// The figures of all pools that hold or held anything, at the end of the process.
 pub fn all_states(recorder: &Recorder, thread: u32) -> Vec<Record> {
     let defaults = super::announced().filter_map(|device| {

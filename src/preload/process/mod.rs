@@ -6,16 +6,16 @@
 
 use super::devices::pools;
 use super::doors::bypass;
-use super::guard::{self, Busy, NO_ID};
+use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, report};
+use super::{channel, loader, memory, report, thread};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The exit code as our exit handler was told; negative before.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(-1);
@@ -25,6 +25,12 @@ const REPORT_NEEDS: usize = 48 << 20;
 
 /// How long the end of the process may wait for the writer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may wait for the driver's figures of its pools.
+const PATIENCE_WITH_DRIVER: Duration = Duration::from_millis(500);
+
+/// Stack of the thread that asks: the driver's own frames are on it.
+const STACK: usize = 1 << 20;
 
 // SAFETY: the signature of <stdlib.h> of glibc.
 unsafe extern "C" {
@@ -92,16 +98,43 @@ unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     let Some(recorder) = own_recorder() else {
         return;
     };
-    // In the middle of a call (`exit` in a signal handler) the driver may hold a lock that it would wait for.
-    if guard::with(|thread| thread.depth.get() > 0) {
+    let in_a_call = guard::with(|thread| thread.depth.get() > 0 || thread.label.get() != NO_ROW);
+    if in_a_call || !pools::any() {
         return;
     }
     let Some(_busy) = Busy::enter() else { return };
-    let _ = std::panic::catch_unwind(|| {
-        for record in pools::all_states(recorder, thread_number()) {
+    let _ = std::panic::catch_unwind(|| ask_for_figures(recorder));
+}
+
+/// Asks the driver in a thread of ours, and does not wait for ever: where `exit` was called in a signal handler, the
+/// call that it interrupted may hold a lock of the driver's, and is never gone on with.
+fn ask_for_figures(recorder: &'static Recorder) {
+    static ANSWERED: AtomicBool = AtomicBool::new(false);
+    let number = thread_number();
+    let ask = move || {
+        for record in pools::all_states(recorder, number) {
             channel::send(&recorder.sender, Raw::boxed(record));
         }
-    });
+    };
+    // glibc ends the process in its last thread, which then is ours. It interrupted nothing, and another thread would
+    // be the last one in its turn and end the process a second time, beside this one.
+    if writer::is_left_alone() {
+        return ask();
+    }
+    let _whole = NoCancel::begin();
+    let ask = move || {
+        if let Some(_busy) = Busy::enter() {
+            let _ = std::panic::catch_unwind(ask);
+        }
+        ANSWERED.store(true, Ordering::Release);
+    };
+    if thread::spawn(c"oomhook-figures", STACK, ask).is_err() {
+        return;
+    }
+    let deadline = Instant::now() + PATIENCE_WITH_DRIVER;
+    while !ANSWERED.load(Ordering::Acquire) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(50));
+    }
 }
 
 /// The recorder, unless this process is a child that came to be past `pthread_atfork` (`_Fork`, a raw system call).

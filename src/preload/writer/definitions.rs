@@ -4,6 +4,7 @@ use super::super::hooks;
 use super::super::libraries::{self, Object, Scan};
 use super::super::raw::Raw;
 use super::super::state::Recorder;
+use super::header;
 use oomhook_trace::record::Library;
 use oomhook_trace::{FrameId, LibraryId, Record, StackId};
 use std::collections::HashMap;
@@ -188,7 +189,7 @@ impl Definitions {
     fn came(&mut self, object: &Object, time_ns: u64) -> LibraryId {
         self.last_library += 1;
         let path = if object.path.is_empty() {
-            program()
+            header::executable().to_owned()
         } else {
             object.path.clone()
         };
@@ -203,10 +204,4 @@ impl Definitions {
         }));
         self.last_library
     }
-}
-
-fn program() -> String {
-    std::fs::read_link("/proc/self/exe")
-        .map(|path| path.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }

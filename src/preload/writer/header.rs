@@ -5,6 +5,7 @@ use super::super::state::Recorder;
 use oomhook_trace::Header;
 use oomhook_trace::header::{Process, Tool};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where launchers put the rank, most specific first.
@@ -49,9 +50,7 @@ pub fn make(recorder: &Recorder) -> Header {
             pid: std::process::id(),
             ppid,
             command: privacy::command_line(&arguments()),
-            executable: std::fs::read_link("/proc/self/exe")
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default(),
+            executable: executable().to_owned(),
             rank: number(&RANKS),
             local_rank: number(&LOCAL_RANKS),
             job: first(&JOBS),
@@ -64,9 +63,20 @@ pub fn make(recorder: &Recorder) -> Header {
     }
 }
 
+/// Path of the program, read once: nothing can be read of it after the main thread has ended by `pthread_exit`, unless
+/// through another thread.
+pub fn executable() -> &'static str {
+    static EXECUTABLE: OnceLock<String> = OnceLock::new();
+    EXECUTABLE.get_or_init(|| {
+        std::fs::read_link("/proc/thread-self/exe")
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    })
+}
+
 /// The command line as the kernel has it: `std::env::args` of a library knows it only on some systems.
 fn arguments() -> Vec<String> {
-    let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let bytes = std::fs::read("/proc/thread-self/cmdline").unwrap_or_default();
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     bytes
         .split(|byte| *byte == 0)

@@ -1,6 +1,7 @@
 //! Keeps a trace within its bound: when it has grown, its newest segments move to a new file that takes its place. Each
 //! segment opens with a checkpoint, so what goes is history, never a total, a peak or a leak.
 
+use super::super::place;
 use super::sink::Sink;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -56,7 +57,8 @@ impl Keeper {
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&temporary)?;
+            .open(&temporary)
+            .and_then(place::above_standard)?;
         match self.fill(sink, new, cut, length) {
             Ok(file) => {
                 std::fs::rename(&temporary, &path)?;

@@ -27,7 +27,7 @@ use oomhook_trace::record::EndKind;
 use oomhook_trace::{Encoder, Event, Header, Record, What};
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Sleep while the channel is empty: busy, and after a while without events.
@@ -67,6 +67,14 @@ pub struct Ending {
     pub code: Option<u8>,
     /// The thread that ends it.
     pub thread: u32,
+}
+
+/// Set when our threads were the last ones.
+static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// True if the process is being ended by glibc in its last thread, which is the writer's.
+pub fn is_left_alone() -> bool {
+    IS_LEFT_ALONE.load(Ordering::Acquire)
 }
 
 /// The end of a process whose threads have all ended.
@@ -264,6 +272,7 @@ impl Writer {
                 }
                 if looks % ALONE_LOOKS == 0 && looks >= IDLE_LOOKS && thread::are_alone() {
                     // glibc ends the process with its last thread, as by `exit(0)`: ours must not keep it.
+                    IS_LEFT_ALONE.store(true, Ordering::Release);
                     return self.close(&LEFT_ALONE);
                 }
                 std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });

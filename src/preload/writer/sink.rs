@@ -1,6 +1,7 @@
 //! The trace's open file. A program that closes every descriptor (daemons do) closes this one, too, and its number may
 //! then stand for a file of the program's: no byte of ours may go there, nor may it be closed as if it were ours.
 
+use super::super::place;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::IntoRawFd;
@@ -84,7 +85,8 @@ impl Sink {
         let file = OpenOptions::new()
             .append(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&self.path)?;
+            .open(&self.path)
+            .and_then(place::above_standard)?;
         if identity(&file.metadata()?) == self.identity {
             Ok(file)
         } else {
