@@ -50,3 +50,23 @@ def test_each_of_two_gpus_has_its_own_account(runner, cudart):
     figures = [(device["device"], device["peak_bytes"], device["live_bytes"]) for device in ran.report["devices"]]
     assert figures == [(0, 320 * MIB, 64 * MIB), (1, 224 * MIB, 96 * MIB)]
     assert figures == [(device, said[f"peak_{device}"], said[f"live_{device}"]) for device in (0, 1)]
+
+
+@pytest.mark.parametrize("cudart", ["shared", "static"])
+def test_a_free_that_a_stream_may_not_make_frees_nothing(runner, cudart):
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc on this machine")
+    program = runner.folder / "callbacks"
+    subprocess.run(["nvcc", "-std=c++17", "-cudart", cudart, str(HERE / "programs" / "callbacks.cpp"), "-o", str(program)],
+                   check=True)
+    plain = runner.plain([str(program)])
+    ran = runner.watched([str(program)])
+    print(f"== callbacks, {cudart}: {ran.code}\n{ran.stdout}\n{runner.text(ran.trace)}")
+    assert (ran.code, ran.stdout) == (plain.returncode, plain.stdout), ran.stderr
+    said = dict((name, int(value)) for name, value in (line.split() for line in ran.stdout.splitlines()))
+    refused = [code for code in (said["host_function"], said["callback"]) if code != 0]
+    totals = ran.report["totals"]
+    assert len(refused) == 2 and (totals["allocs"], totals["frees"]) == (2, 0)
+    # The runtime refuses without asking the driver: one that is inside the program does so unseen.
+    assert totals["failed_frees"] == (2 if cudart == "shared" else 0)
+    assert ran.report["devices"][0]["live_bytes"] == said["taken"]
