@@ -18,7 +18,7 @@
 //! | [`header`] | who was watched, and how |
 //! | [`columns`] | records to bytes and back |
 //! | [`chunk`] | checksums, compression, resynchronisation |
-//! | [`write`] | records to chunks |
+//! | [`mod@write`] | records to chunks |
 //! | [`read`] | a file to records, with its damage |
 #![forbid(unsafe_code)]
 
