@@ -24,7 +24,7 @@
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
 //! | [`checkpoint`] | the whole state, to go on from it elsewhere |
-//! | [`replay`] | a trace file to a ledger |
+//! | [`mod@replay`] | a trace file to a ledger |
 #![forbid(unsafe_code)]
 
 pub mod amount;
