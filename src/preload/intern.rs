@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of the table: each holds the high half of a hash and a reference.
 const SLOTS: usize = 1 << 17;
-/// Words of the arena (12 MiB). Pages that were never written cost nothing.
-const WORDS: usize = 3 << 19;
+/// Words of the arena (10 MiB). Pages that were never written cost nothing.
+const WORDS: usize = 5 << 18;
 /// Beyond this many probes the stack counts as not to be found.
 const PROBES: usize = 64;
 
