@@ -444,3 +444,19 @@ fn in_lines(facts: &[String], columns: usize) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fact_is_torn_between_lines() {
+        let facts = ["pid 7 on node", "50,001,256 allocs", "50,001,255 frees"].map(String::from);
+        assert_eq!(
+            in_lines(&facts, 40),
+            ["pid 7 on node, 50,001,256 allocs,", "50,001,255 frees"]
+        );
+        assert_eq!(in_lines(&facts, 80), [facts.join(", ")]);
+        assert_eq!(in_lines(&facts, 5).len(), 3);
+    }
+}
