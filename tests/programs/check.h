@@ -3,9 +3,11 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
@@ -28,6 +30,12 @@
 
 /* The condition must hold. */
 #define REQUIRE(condition) EXPECT(1, (condition) ? 1 : 0)
+
+/* Lets time go by, for what is due some time after an event. */
+static inline void wait_ms(long ms) {
+    struct timespec rest = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {}
+}
 
 /* Whether a library of this file name is mapped. */
 static inline int is_loaded(const char *name) {

@@ -18,12 +18,6 @@ SITE static void *take(size_t size) {
     return block;
 }
 
-/* Lets time go by, for what is due some time after an event. */
-static void wait_ms(long ms) {
-    struct timespec rest = {ms / 1000, ms % 1000 * 1000000};
-    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {}
-}
-
 static int code;
 static void *late;
 

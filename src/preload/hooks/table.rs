@@ -11,7 +11,7 @@ use crate::preload::record::array::{
 };
 use crate::preload::record::capture::{BeginCapture, EndCapture};
 use crate::preload::record::context::{
-    CreateContext, DestroyContext, ReleasePrimary, ResetPrimary, RetainPrimary,
+    CreateContext, DestroyContext, ReleasePrimary, ResetPrimary,
 };
 use crate::preload::record::graph::{
     AddAllocNode, AddFreeNode, AddNode, AllocParameters, ChangesMemory, DestroyExec, NodeParameters,
@@ -166,14 +166,14 @@ driver_table! {
     fn cuLaunchGridAsync(function: Function, width: c_int, height: c_int, stream: Stream) as "cuLaunchGridAsync" => OnlyOutOfMemory;
 
     // Contexts: they own linear, managed and pinned memory.
-    fn cuCtxCreate(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
-    fn cuCtxCreate_v2(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
-    fn cuCtxCreate_v3(context: *mut Context, affinity: *mut c_void, count: c_int, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
-    fn cuCtxCreate_v4(context: *mut Context, parameters: *mut c_void, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::new(context, device);
+    fn cuCtxCreate(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::explicit(context, device);
+    fn cuCtxCreate_v2(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::explicit(context, device);
+    fn cuCtxCreate_v3(context: *mut Context, affinity: *mut c_void, count: c_int, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::explicit(context, device);
+    fn cuCtxCreate_v4(context: *mut Context, parameters: *mut c_void, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::explicit(context, device);
     fn cuCtxDestroy(context: Context) as "cuCtxDestroy" => DestroyContext::new(context);
     fn cuCtxDetach(context: Context) as "cuCtxDetach" => DestroyContext::new(context);
     fn cuCtxDestroy_v2(context: Context) as "cuCtxDestroy" => DestroyContext::new(context);
-    fn cuDevicePrimaryCtxRetain(context: *mut Context, device: DeviceOrdinal) as "cuDevicePrimaryCtxRetain" => RetainPrimary::new(context, device);
+    fn cuDevicePrimaryCtxRetain(context: *mut Context, device: DeviceOrdinal) as "cuDevicePrimaryCtxRetain" => CreateContext::primary(context, device);
     fn cuDevicePrimaryCtxRelease(device: DeviceOrdinal) as "cuDevicePrimaryCtxRelease" => ReleasePrimary::new(device);
     fn cuDevicePrimaryCtxRelease_v2(device: DeviceOrdinal) as "cuDevicePrimaryCtxRelease" => ReleasePrimary::new(device);
     fn cuDevicePrimaryCtxReset(device: DeviceOrdinal) as "cuDevicePrimaryCtxReset" => ResetPrimary::new(device);

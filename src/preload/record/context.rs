@@ -29,16 +29,30 @@ fn created(call: &Call, context: *mut Context, device: DeviceOrdinal, explicit: 
     }
 }
 
-/// `cuCtxCreate`.
+/// `cuCtxCreate`, or `cuDevicePrimaryCtxRetain`, whose first call makes the context.
 pub struct CreateContext {
     context: *mut Context,
     device: DeviceOrdinal,
+    explicit: bool,
 }
 
 impl CreateContext {
-    /// The context is written to `context`.
-    pub fn new(context: *mut Context, device: DeviceOrdinal) -> CreateContext {
-        CreateContext { context, device }
+    /// A context of the program's own, which is written to `context`.
+    pub fn explicit(context: *mut Context, device: DeviceOrdinal) -> CreateContext {
+        CreateContext {
+            context,
+            device,
+            explicit: true,
+        }
+    }
+
+    /// The device's primary context, which is written to `context`.
+    pub fn primary(context: *mut Context, device: DeviceOrdinal) -> CreateContext {
+        CreateContext {
+            context,
+            device,
+            explicit: false,
+        }
     }
 }
 
@@ -53,36 +67,7 @@ impl Recipe for CreateContext {
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
-            created(call, self.context, self.device, true);
-        }
-    }
-}
-
-/// `cuDevicePrimaryCtxRetain`: the first one makes the context.
-pub struct RetainPrimary {
-    context: *mut Context,
-    device: DeviceOrdinal,
-}
-
-impl RetainPrimary {
-    /// The context is written to `context`.
-    pub fn new(context: *mut Context, device: DeviceOrdinal) -> RetainPrimary {
-        RetainPrimary { context, device }
-    }
-}
-
-impl Recipe for RetainPrimary {
-    fn starts(&self) -> bool {
-        true
-    }
-
-    fn stands_for_runtime(&self) -> bool {
-        false
-    }
-
-    fn after(&mut self, call: &Call, code: Code) {
-        if code == SUCCESS {
-            created(call, self.context, self.device, false);
+            created(call, self.context, self.device, self.explicit);
         }
     }
 }
