@@ -4,24 +4,29 @@ mod native;
 
 use super::libraries;
 use super::state::Recorder;
+use native::Frame;
 
-/// Most frames that any setting can ask for.
+/// Most native frames that any setting can ask for.
 pub const MOST_FRAMES: usize = 256;
 
 /// Captures the calling thread's stack: a reference into the table; 0 if there is no frame, or no room.
 pub fn capture(recorder: &Recorder) -> u32 {
-    let mut addresses = [0u64; MOST_FRAMES];
+    let mut frames = [Frame::default(); MOST_FRAMES];
     let depth = recorder.config.depth.min(MOST_FRAMES);
-    let length = native::capture(&mut addresses[..depth]);
+    let length = native::capture(&mut frames[..depth]);
     if length == 0 {
         return 0;
     }
+    let mut words = [0u64; MOST_FRAMES];
+    for (word, frame) in words.iter_mut().zip(&frames[..length]) {
+        *word = frame.address;
+    }
     let generation = libraries::generation();
-    recorder.stacks.intern(generation, &addresses[..length])
+    recorder.stacks.intern(generation, &words[..length])
 }
 
 /// The first unwind and the first scan are slow and may allocate: done before the first event.
 pub fn warm_up() {
     libraries::generation();
-    native::capture(&mut [0; 8]);
+    native::capture(&mut [Frame::default(); 8]);
 }
