@@ -3,6 +3,7 @@
 
 use super::loader;
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// One loaded object.
@@ -37,37 +38,48 @@ static NEWEST: AtomicU32 = AtomicU32::new(0);
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_END: AtomicUsize = AtomicUsize::new(0);
 
-/// True if the address lies in this library (known after the first scan).
+/// Where this library lies (known after the first scan).
 #[inline]
-pub fn is_own(address: usize) -> bool {
-    (OWN_START.load(Ordering::Relaxed)..OWN_END.load(Ordering::Relaxed)).contains(&address)
+pub fn own_range() -> Range<usize> {
+    OWN_START.load(Ordering::Relaxed)..OWN_END.load(Ordering::Relaxed)
 }
 
-/// Loads plus unloads: grows with every change.
-fn count(info: &libc::dl_phdr_info) -> u32 {
-    info.dlpi_adds.wrapping_add(info.dlpi_subs) as u32
+/// The loader's counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Loads plus unloads: grows with every change.
+    pub generation: u32,
+    /// Unloads: as long as it stays the same, what lies at an address is what lay there.
+    pub unloads: u32,
 }
 
-/// The current generation; publishes a scan first if it has not been seen. Called *after* the addresses of a stack were
-/// taken: whatever they lie in was loaded then and still is, since it is executing.
-pub fn generation() -> u32 {
+fn counts(info: &libc::dl_phdr_info) -> Counts {
+    Counts {
+        generation: info.dlpi_adds.wrapping_add(info.dlpi_subs) as u32,
+        unloads: info.dlpi_subs as u32,
+    }
+}
+
+/// The current counts; publishes a scan first if this generation has not been seen. Whatever is on the calling thread's
+/// stack is loaded and stays so, since it is executing: the scan has it.
+#[inline]
+pub fn now() -> Counts {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
         _: libc::size_t,
         to: *mut c_void,
     ) -> c_int {
         // SAFETY: the loader passes a valid entry, and `to` is the local below.
-        unsafe { *to.cast::<u32>() = count(&*info) };
+        unsafe { *to.cast::<Counts>() = counts(&*info) };
         1
     }
-    let mut now = 0u32;
+    let mut now = Counts::default();
     // SAFETY: the callback matches, and returns at the first object.
     unsafe { loader::iterate(first, (&raw mut now).cast()) };
-    if NEWEST.load(Ordering::Acquire) == now.wrapping_add(1) {
-        now
-    } else {
-        publish()
+    if NEWEST.load(Ordering::Acquire) != now.generation.wrapping_add(1) {
+        now.generation = publish();
     }
+    now
 }
 
 #[cold]
@@ -172,7 +184,7 @@ unsafe extern "C" fn collect(
 ) -> c_int {
     // SAFETY: the loader passes a valid entry; `draft` is the one of `scan`, which waits for us.
     let (info, draft) = unsafe { (&*info, &mut *draft.cast::<Draft>()) };
-    draft.generation = count(info);
+    draft.generation = counts(info).generation;
     let path: &[u8] = if info.dlpi_name.is_null() {
         b""
     } else {
@@ -313,9 +325,9 @@ mod tests {
 
     #[test]
     fn a_scan_is_published_once_a_generation() {
-        let first = generation();
-        assert_eq!(generation(), first);
-        assert!(is_own(generation as fn() -> u32 as usize));
+        let first = now().generation;
+        assert_eq!(now().generation, first);
+        assert!(own_range().contains(&(now as fn() -> Counts as usize)));
         let scans = take_published();
         assert!(scans.iter().any(|scan| scan.generation == first));
         assert!(take_published().is_empty());

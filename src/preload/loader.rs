@@ -20,10 +20,16 @@ type Look = unsafe extern "C" fn(*mut libc::dl_phdr_info, libc::size_t, *mut c_v
 /// # Safety
 /// `look` may be called with `data`, and allocates nothing.
 pub unsafe fn iterate(look: Look, data: *mut c_void) {
-    begin();
     // SAFETY: by this function's contract.
-    unsafe { libc::dl_iterate_phdr(Some(look), data) };
+    undisturbed(|| unsafe { libc::dl_iterate_phdr(Some(look), data) });
+}
+
+/// Does what may read the list, while no fork copies its lock.
+pub fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    begin();
+    let result = work();
     READING.fetch_sub(1, Ordering::AcqRel);
+    result
 }
 
 #[inline]

@@ -13,7 +13,8 @@ pub const MOST_FRAMES: usize = 256;
 pub fn capture(recorder: &Recorder) -> u32 {
     let mut frames = [Frame::default(); MOST_FRAMES];
     let depth = recorder.config.depth.min(MOST_FRAMES);
-    let length = native::capture(&mut frames[..depth]);
+    let counts = libraries::now();
+    let length = native::capture(counts.unloads, &mut frames[..depth]);
     if length == 0 {
         return 0;
     }
@@ -21,12 +22,11 @@ pub fn capture(recorder: &Recorder) -> u32 {
     for (word, frame) in words.iter_mut().zip(&frames[..length]) {
         *word = frame.address;
     }
-    let generation = libraries::generation();
-    recorder.stacks.intern(generation, &words[..length])
+    recorder.stacks.intern(counts.generation, &words[..length])
 }
 
 /// The first unwind and the first scan are slow and may allocate: done before the first event.
 pub fn warm_up() {
-    libraries::generation();
-    native::capture(&mut [Frame::default(); 8]);
+    libraries::now();
+    native::warm_up();
 }

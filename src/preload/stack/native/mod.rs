@@ -1,0 +1,46 @@
+//! The native frames of the calling thread: by our own walk where the unwind rules are understood, by libgcc's where
+//! they are not.
+
+#[cfg(target_arch = "x86_64")]
+mod bounds;
+#[cfg(target_arch = "x86_64")]
+mod cache;
+#[cfg(target_arch = "x86_64")]
+mod expression;
+pub mod libgcc;
+#[cfg(target_arch = "x86_64")]
+mod rule;
+#[cfg(target_arch = "x86_64")]
+pub mod unwind_info;
+#[cfg(target_arch = "x86_64")]
+pub mod walk;
+
+/// A native frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it goes on when its callee returns.
+    pub address: u64,
+    /// Its stack pointer then: its own memory on the stack begins here, and ends at the next outer frame's.
+    pub stack: u64,
+}
+
+/// Fills `to` with frames, innermost first, without our own ones; their number. `unloads` is the loader's count of
+/// objects that went.
+#[inline]
+pub fn capture(unloads: u32, to: &mut [Frame]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Ok(length) = walk::capture(unloads, to) {
+        return length;
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = unloads;
+    libgcc::capture(to)
+}
+
+/// Makes what a capture needs ready.
+pub fn warm_up() {
+    #[cfg(target_arch = "x86_64")]
+    unwind_info::prepare();
+    // libgcc's first walk is slow and may allocate.
+    libgcc::capture(&mut [Frame::default(); 8]);
+}

@@ -1,0 +1,92 @@
+//! A library that unwinds its caller's stack twice, by our own walk and by libgcc's, and ends the process where they
+//! differ. The test programs beside it call it from stacks of every kind.
+
+#![allow(
+    missing_docs,
+    dead_code,
+    reason = "a part of the library's modules is used"
+)]
+
+#[path = "../../src/preload"]
+mod preload {
+    pub mod libraries;
+    pub mod loader;
+    pub mod doors {
+        pub mod elf;
+    }
+    pub mod stack {
+        pub mod native;
+    }
+}
+
+use preload::libraries;
+use preload::stack::native::{self, Frame};
+use std::ffi::c_long;
+
+/// As many as any setting keeps.
+const MOST: usize = 256;
+
+/// Compares the two walks of the calling thread's stack. The number of frames; negative if our own walk left the stack to
+/// libgcc's.
+#[unsafe(no_mangle)]
+pub extern "C" fn unwind_check() -> c_long {
+    static READY: std::sync::Once = std::sync::Once::new();
+    READY.call_once(|| {
+        libraries::now();
+        // Without it the holder of an address is found in the list of loaded objects, as with a glibc before 2.35.
+        if std::env::var_os("UNWIND_CHECK_BY_LIST").is_none() {
+            native::warm_up();
+        }
+    });
+    let counts = libraries::now();
+    let mut theirs = [Frame::default(); MOST];
+    let length = native::libgcc::capture(&mut theirs);
+    // Twice: as the rules are found, and as the cache has them.
+    for look in 0..2 {
+        let mut ours = [Frame::default(); MOST];
+        match native::walk::capture(counts.unloads, &mut ours) {
+            Ok(found) if ours[..found] == theirs[..length] => {}
+            Ok(found) => tell(look, &ours[..found], &theirs[..length]),
+            Err(_) => return -(length as c_long),
+        }
+    }
+    length as c_long
+}
+
+/// Compares, and expects our own walk to do it all.
+#[unsafe(no_mangle)]
+pub extern "C" fn unwind_check_ours() {
+    let length = unwind_check();
+    if length <= 0 {
+        eprintln!("a stack of {} frames was left to libgcc", -length);
+        std::process::abort();
+    }
+}
+
+fn tell(look: u32, ours: &[Frame], theirs: &[Frame]) -> ! {
+    let objects = libraries::loaded_now();
+    let place = |frame: Option<&Frame>| match frame {
+        None => "nothing".to_owned(),
+        Some(frame) => {
+            let holder = objects
+                .iter()
+                .find(|object| (object.start..object.end).contains(&frame.address));
+            let place = match holder {
+                Some(object) => format!("{}+{:#x}", object.path, frame.address - object.bias),
+                None => format!("{:#x}", frame.address),
+            };
+            format!("{place} (stack {:#x})", frame.stack)
+        }
+    };
+    eprintln!(
+        "look {look}: {} frames of ours, {} of libgcc's",
+        ours.len(),
+        theirs.len()
+    );
+    for at in 0..ours.len().max(theirs.len()) {
+        let (a, b) = (ours.get(at), theirs.get(at));
+        let mark = if a == b { ' ' } else { '!' };
+        eprintln!("{mark} {at:3} {:<60} {}", place(a), place(b));
+    }
+    std::process::abort();
+}
