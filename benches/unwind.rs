@@ -6,6 +6,7 @@
 #![allow(
     missing_docs,
     dead_code,
+    unused_imports,
     reason = "a part of the library's modules is used"
 )]
 
@@ -156,42 +157,40 @@ fn framehop(depth: usize) -> usize {
     })
 }
 
-#[repr(C)]
 struct Raw {
     frames: [usize; 64],
     length: usize,
     depth: usize,
-    own: (usize, usize),
+    own: std::ops::Range<usize>,
 }
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(
-        look: unsafe extern "C" fn(*mut c_void, *mut Raw) -> c_int,
-        to: *mut Raw,
+        look: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        to: *mut c_void,
     ) -> c_int;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
 fn libgcc(depth: usize) -> usize {
-    unsafe extern "C" fn look(context: *mut c_void, raw: *mut Raw) -> c_int {
+    unsafe extern "C" fn look(context: *mut c_void, raw: *mut c_void) -> c_int {
         // SAFETY: libgcc's context, and the local below.
-        let (address, raw) = unsafe { (_Unwind_GetIP(context), &mut *raw) };
-        if !(raw.own.0..raw.own.1).contains(&address) {
+        let (address, raw) = unsafe { (_Unwind_GetIP(context), &mut *raw.cast::<Raw>()) };
+        if !raw.own.contains(&address) {
             raw.frames[raw.length] = address;
             raw.length += 1;
         }
         // 5 is _URC_END_OF_STACK.
         if raw.length == raw.depth { 5 } else { 0 }
     }
-    let own = libraries::own_range();
     let mut raw = Raw {
         frames: [0; 64],
         length: 0,
         depth,
-        own: (own.start, own.end),
+        own: libraries::own_range(),
     };
     // SAFETY: the callback matches.
-    unsafe { _Unwind_Backtrace(look, &mut raw) };
+    unsafe { _Unwind_Backtrace(look, (&raw mut raw).cast()) };
     black_box(&raw.frames);
     raw.length
 }
@@ -278,7 +277,7 @@ impl Chains {
 /// Nanoseconds for one stack: the lowest of some medians.
 fn measure(take: Take, depth: usize, cold: bool) -> f64 {
     let mut dirt = vec![1u8; if cold { 4 << 20 } else { 0 }];
-    let calls = if cold { 1 } else { 200 };
+    let calls = if cold { 1 } else { 100 };
     let mut samples: Vec<f64> = (0..if cold { 60 } else { ROUNDS })
         .map(|_| {
             dirt.iter_mut()
@@ -307,7 +306,7 @@ fn row(chains: &Chains, take: Take, threads: usize, cold: bool) -> [f64; 3] {
             chains.below(depth + 4, &mut || {
                 take(depth);
                 barrier.wait();
-                result = (0..3)
+                result = (0..9)
                     .map(|_| measure(take, depth, cold))
                     .fold(f64::MAX, f64::min);
             });
@@ -329,7 +328,7 @@ fn main() {
     let chains = Chains::build(folder.path());
     libraries::now();
     native::warm_up();
-    println!("nanoseconds for a stack of 10, 32 and 64 frames (lowest of 3 medians)");
+    println!("nanoseconds for a stack of 10, 32 and 64 frames (lowest of 9 medians)");
     for (title, threads, cold) in [
         ("warm, 1 thread", 1, false),
         ("warm, 2 threads", 2, false),

@@ -4,7 +4,7 @@
 use super::guard::{NO_ID, Thread};
 use super::raw::{Kind, Raw, pack_name};
 use super::state::Recorder;
-use super::{channel, guard, state};
+use super::{channel, guard, stack, state};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -80,6 +80,7 @@ fn watch() {
 }
 
 unsafe extern "C" fn ended(_: *mut c_void) {
+    stack::forget();
     let Some(recorder) = state::recorder() else {
         return;
     };

@@ -27,6 +27,9 @@ extern "C" long unwind_check(void);
 #define SITE __attribute__((noinline, noclone))
 #define KEEP __asm__ volatile("" ::: "memory")
 
+/* What is put here is not optimised away. */
+static volatile unsigned long sink;
+
 static thread_local long checks, frames, left;
 
 static SITE void check() {
@@ -75,12 +78,13 @@ static SITE void variable(int depth) {
 static SITE void realigned(int depth) {
     alignas(128) volatile char room[256];
     volatile char *more = (char *)alloca((size_t)(depth % 5) * 40 + 1);
-    room[0] = more[0] = 1;
+    room[depth] = more[0] = 1;
     if (depth == 0)
         check();
     else
         realigned(depth - 1);
     KEEP;
+    sink += (unsigned long)room[depth];
 }
 
 static int compare(const void *a, const void *b) {
@@ -153,7 +157,6 @@ static SITE void raises(int depth) {
 }
 
 static volatile sig_atomic_t ticks;
-static volatile unsigned long sink;
 static void tick(int) {
     ticks = ticks + 1;
     check();
@@ -211,26 +214,30 @@ static void body() {
     }
 }
 
+static const size_t stack_size = 1 << 16;
+
+static SITE void coroutine_on(void *stack) {
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = stack_size;
+    coroutine.uc_link = &scheduler;
+    makecontext(&coroutine, body, 0);
+    for (volatile int round = 0; round < 10; round = round + 1) {
+        swapcontext(&scheduler, &coroutine);
+        sized<2>(round);
+    }
+    swapcontext(&scheduler, &coroutine);
+}
+
 /* On the heap, and in a mapping of its own that goes when it has ended. */
 static void coroutines() {
-    const size_t size = 1 << 16;
-    for (int number = 0; number < 20; number++) {
-        bool mapped = number % 2;
-        void *stack = mapped ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : malloc(size);
-        getcontext(&coroutine);
-        coroutine.uc_stack.ss_sp = stack;
-        coroutine.uc_stack.ss_size = size;
-        coroutine.uc_link = &scheduler;
-        makecontext(&coroutine, body, 0);
-        for (int round = 0; round < 10; round++) {
-            swapcontext(&scheduler, &coroutine);
-            sized<2>(round);
-        }
-        swapcontext(&scheduler, &coroutine);
-        if (mapped)
-            munmap(stack, size);
-        else
-            free(stack);
+    for (int number = 0; number < 10; number++) {
+        void *stack = malloc(stack_size);
+        coroutine_on(stack);
+        free(stack);
+        stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        coroutine_on(stack);
+        munmap(stack, stack_size);
     }
 }
 

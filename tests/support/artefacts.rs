@@ -24,13 +24,27 @@ pub fn release() -> Artefacts {
     make(escargot::CargoBuild::new().release())
 }
 
+/// The library that compares the unwinders (tests/unwind/check.rs).
+pub fn unwind_check() -> PathBuf {
+    let cargo = escargot::CargoBuild::new().example("unwind_check");
+    find(&build(cargo), "libunwind_check.so")
+}
+
 fn make(cargo: escargot::CargoBuild) -> Artefacts {
+    let files = build(
+        cargo
+            .arg("--lib")
+            .args(["-p", "oomhook", "-p", "oomhook-sim"]),
+    );
+    Artefacts {
+        library: find(&files, "liboomhook.so"),
+        simulator: find(&files, "liboomhook_sim.so"),
+    }
+}
+
+fn build(cargo: escargot::CargoBuild) -> Vec<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let messages = cargo
-        .manifest_path(manifest)
-        .arg("--lib")
-        .args(["-p", "oomhook", "-p", "oomhook-sim"])
-        .exec();
+    let messages = cargo.manifest_path(manifest).exec();
     let mut files: Vec<PathBuf> = Vec::new();
     for message in messages.expect("cargo builds the libraries") {
         let message = message.expect("cargo speaks");
@@ -38,16 +52,14 @@ fn make(cargo: escargot::CargoBuild) -> Artefacts {
             files.extend(artifact.filenames.iter().map(|name| name.to_path_buf()));
         }
     }
-    let find = |name: &str| {
-        let found = files
-            .iter()
-            .find(|path| path.file_name() == Some(OsStr::new(name)));
-        found
-            .unwrap_or_else(|| panic!("cargo has not built {name}"))
-            .clone()
-    };
-    Artefacts {
-        library: find("liboomhook.so"),
-        simulator: find("liboomhook_sim.so"),
-    }
+    files
+}
+
+fn find(files: &[PathBuf], name: &str) -> PathBuf {
+    let found = files
+        .iter()
+        .find(|path| path.file_name() == Some(OsStr::new(name)));
+    found
+        .unwrap_or_else(|| panic!("cargo has not built {name}"))
+        .clone()
 }

@@ -12,7 +12,7 @@ mod artefacts;
 mod bench;
 
 #[allow(unused_imports, reason = "as above")]
-pub use artefacts::{Artefacts, artefacts};
+pub use artefacts::{Artefacts, artefacts, unwind_check};
 #[allow(unused_imports, reason = "as above")]
 pub use bench::{Bench, Route, Run, traces_in};
 

@@ -30,3 +30,8 @@ pub fn warm_up() {
     libraries::now();
     native::warm_up();
 }
+
+/// The calling thread ends: what was kept for it goes.
+pub fn forget() {
+    native::forget();
+}

@@ -9,6 +9,8 @@ mod cache;
 mod expression;
 pub mod libgcc;
 #[cfg(target_arch = "x86_64")]
+mod remembered;
+#[cfg(target_arch = "x86_64")]
 mod rule;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind_info;
@@ -43,4 +45,10 @@ pub fn warm_up() {
     unwind_info::prepare();
     // libgcc's first walk is slow and may allocate.
     libgcc::capture(&mut [Frame::default(); 8]);
+}
+
+/// The calling thread ends.
+pub fn forget() {
+    #[cfg(target_arch = "x86_64")]
+    remembered::forget();
 }

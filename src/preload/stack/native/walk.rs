@@ -4,9 +4,11 @@
 use super::Frame;
 use super::bounds::{self, Bounds};
 use super::cache::RULES;
-use super::rule::{Kind, Rule, Saved};
+use super::remembered::{self, Memory, Position, Registers, Saved};
+use super::rule::{Kind, Rule, Saved as Save};
 use super::unwind_info::{self, signal};
 use crate::preload::libraries;
+use std::ops::Range;
 
 /// The walk met something that it does not understand: libgcc's must do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +16,6 @@ pub struct NotUnderstood;
 
 /// Most frames that are passed without being kept: our own, below a hook.
 const MOST_OWN: usize = 32;
-
-/// The registers that lead to the caller.
-#[derive(Clone, Copy)]
-struct Registers {
-    pc: u64,
-    stack: u64,
-    frame: u64,
-}
 
 /// Fills `to` with the frames of the calling thread, innermost first, without our own.
 #[inline(never)]
@@ -39,7 +33,23 @@ pub fn capture(unloads: u32, to: &mut [Frame]) -> Result<usize, NotUnderstood> {
             options(nomem, nostack, preserves_flags),
         );
     }
-    walk(Registers { pc, stack, frame }, unloads, to)
+    let start = Registers { pc, stack, frame };
+    remembered::with(|memory| {
+        let bounds = bounds::of(start.stack).ok_or(NotUnderstood)?;
+        let mut walk = Walk {
+            at: start,
+            behind: 0,
+            bounds,
+            own: libraries::own_range(),
+            to,
+            length: 0,
+        };
+        match memory {
+            Some(memory) => walk.with_memory(memory, unloads)?,
+            None => walk.without_memory(unloads)?,
+        }
+        Ok(walk.length)
+    })
 }
 
 /// Reads a slot of the stack.
@@ -68,86 +78,190 @@ fn learn(pc: u64, unloads: u32) -> Rule {
     found.rule
 }
 
-fn walk(mut at: Registers, unloads: u32, to: &mut [Frame]) -> Result<usize, NotUnderstood> {
-    let own = libraries::own_range();
-    let mut bounds = bounds::of(at.stack).ok_or(NotUnderstood)?;
-    let mut length = 0;
-    let mut left = to.len() + MOST_OWN;
-    // A return address points behind its call; a program counter (ours, or where a signal came) points at what is next.
-    let mut behind = 0;
-    loop {
-        if !own.contains(&(at.pc as usize)) {
-            let Some(frame) = to.get_mut(length) else {
-                return Ok(length);
-            };
-            *frame = Frame {
-                address: at.pc,
-                stack: at.stack,
-            };
-            length += 1;
+/// A walk under way.
+struct Walk<'a> {
+    /// The frame that the walk has come to.
+    at: Registers,
+    /// What is subtracted to find its rule. A return address points behind its call; a program counter (ours, or where a
+    /// signal came) points at what comes next.
+    behind: u64,
+    bounds: Bounds,
+    own: Range<usize>,
+    to: &'a mut [Frame],
+    length: usize,
+}
+
+/// What one step outwards led to.
+enum Step {
+    /// The caller, whose frame pointer was here.
+    Caller(Saved),
+    /// There is none, or it cannot be read.
+    End,
+}
+
+impl Walk<'_> {
+    /// Keeps the frame, unless it is ours; false if there is no more room.
+    #[inline]
+    fn keep(&mut self) -> bool {
+        if self.own.contains(&(self.at.pc as usize)) {
+            return true;
         }
-        left -= 1;
-        if left == 0 {
-            return Ok(length);
+        let Some(frame) = self.to.get_mut(self.length) else {
+            return false;
+        };
+        *frame = Frame {
+            address: self.at.pc,
+            stack: self.at.stack,
+        };
+        self.length += 1;
+        true
+    }
+
+    fn without_memory(&mut self, unloads: u32) -> Result<(), NotUnderstood> {
+        for _ in 0..self.to.len() + MOST_OWN {
+            if !self.keep() || matches!(self.step(unloads)?, Step::End) {
+                break;
+            }
         }
-        let rule = rule_of(at.pc.wrapping_sub(behind), unloads);
-        behind = 1;
-        let cfa = match rule.kind() {
-            Kind::Stack => at.stack.wrapping_add(rule.cfa()),
-            Kind::Base => at.frame.wrapping_add(rule.cfa()),
-            Kind::Stop => return Ok(length),
-            Kind::Foreign => return Err(NotUnderstood),
-            Kind::AtBase => match slot(bounds, at.frame.wrapping_add(rule.cfa())) {
-                Some(cfa) => cfa,
-                None => return Ok(length),
-            },
-            Kind::Signal => {
-                let Some(before) = interrupted(at.stack, bounds) else {
-                    return Ok(length);
-                };
-                let Some(around) = bounds::of(before.stack) else {
-                    return Ok(length);
-                };
-                (at, bounds, behind) = (before, bounds.joined(around), 0);
-                if at.pc == 0 {
-                    return Ok(length);
+        Ok(())
+    }
+
+    fn with_memory(&mut self, memory: &mut Memory, unloads: u32) -> Result<(), NotUnderstood> {
+        let mut position = memory.begin(unloads);
+        for _ in 0..self.to.len() + MOST_OWN {
+            let is_call = self.behind == 1;
+            if is_call && memory.find(&mut position, self.at) {
+                let known = position;
+                if !self.follow(memory, &mut position, unloads)? {
+                    memory.end(known);
+                    return Ok(());
                 }
+                memory.add_passed(known, position);
+                position -= 1;
                 continue;
             }
-        };
-        let Some(pc) = slot(bounds, cfa.wrapping_sub(8)).or_else(|| {
-            // A function that switched stacks, or a stack larger than was looked at.
-            bounds = bounds.joined(bounds::of(cfa.wrapping_sub(8))?);
-            slot(bounds, cfa.wrapping_sub(8))
-        }) else {
-            return Ok(length);
-        };
-        let saved = match rule.saved() {
-            Saved::Same => Some(at.frame),
-            Saved::AtCfa => slot(bounds, cfa.wrapping_add(rule.saved_at())),
-            Saved::AtBase => slot(bounds, at.frame.wrapping_add(rule.saved_at())),
-        };
-        let Some(frame) = saved else {
-            return Ok(length);
-        };
-        if pc == 0 {
-            return Ok(length);
+            if !self.keep() {
+                break;
+            }
+            // Where a signal came the rule is another one than behind a call: such a frame is never found again.
+            let frame = Registers {
+                pc: if is_call { self.at.pc } else { 0 },
+                ..self.at
+            };
+            match self.step(unloads)? {
+                Step::Caller(saved) => memory.add(frame, saved),
+                Step::End => {
+                    memory.add(frame, Saved::INVOLVED);
+                    break;
+                }
+            }
         }
-        at = Registers {
+        memory.end(0);
+        Ok(())
+    }
+
+    /// Goes outwards as long as what is remembered holds. True if it came to something new: the caller of the frame at the
+    /// position is another one than was remembered.
+    fn follow(
+        &mut self,
+        memory: &Memory,
+        position: &mut Position,
+        unloads: u32,
+    ) -> Result<bool, NotUnderstood> {
+        loop {
+            if !self.keep() {
+                return Ok(false);
+            }
+            let bounds = self.bounds;
+            if let Some(caller) = memory.caller(*position, |at| slot(bounds, at)) {
+                self.at = caller;
+                *position -= 1;
+                continue;
+            }
+            if let Step::End = self.step(unloads)? {
+                return Ok(false);
+            }
+            let mut next = position.saturating_sub(1);
+            if self.behind != 1 || !memory.find(&mut next, self.at) || next + 1 != *position {
+                return Ok(true);
+            }
+            *position = next;
+        }
+    }
+
+    /// Goes to the caller by the frame's rule.
+    #[inline]
+    fn step(&mut self, unloads: u32) -> Result<Step, NotUnderstood> {
+        let at = self.at;
+        let rule = rule_of(at.pc.wrapping_sub(self.behind), unloads);
+        self.behind = 1;
+        let cfa = match rule.kind() {
+            Kind::Stack => Some(at.stack.wrapping_add(rule.cfa())),
+            Kind::Base => Some(at.frame.wrapping_add(rule.cfa())),
+            Kind::AtBase => slot(self.bounds, at.frame.wrapping_add(rule.cfa())),
+            Kind::Signal => return Ok(self.interrupted()),
+            Kind::Stop => None,
+            Kind::Foreign => return Err(NotUnderstood),
+        };
+        let Some(cfa) = cfa else {
+            return Ok(Step::End);
+        };
+        let Some(pc) = self.return_address(cfa).filter(|pc| *pc != 0) else {
+            return Ok(Step::End);
+        };
+        let (frame, saved) = match rule.saved() {
+            Save::Same => (Some(at.frame), Saved::SAME),
+            Save::AtCfa => self.saved(cfa.wrapping_add(rule.saved_at())),
+            Save::AtBase => self.saved(at.frame.wrapping_add(rule.saved_at())),
+        };
+        let Some(frame) = frame else {
+            return Ok(Step::End);
+        };
+        self.at = Registers {
             pc,
             stack: cfa,
             frame,
         };
+        let is_involved = rule.kind() == Kind::AtBase;
+        Ok(Step::Caller(match is_involved {
+            true => Saved::INVOLVED,
+            false => saved,
+        }))
     }
-}
 
-/// The registers as a signal found them.
-#[cold]
-fn interrupted(stack: u64, bounds: Bounds) -> Option<Registers> {
-    let register = |offset| slot(bounds, stack.wrapping_add_signed(offset));
-    Some(Registers {
-        pc: register(signal::PC)?,
-        stack: register(signal::STACK)?,
-        frame: register(signal::FRAME)?,
-    })
+    #[inline]
+    fn saved(&self, at: u64) -> (Option<u64>, Saved) {
+        (slot(self.bounds, at), Saved::at(at))
+    }
+
+    #[inline]
+    fn return_address(&mut self, cfa: u64) -> Option<u64> {
+        let at = cfa.wrapping_sub(8);
+        slot(self.bounds, at).or_else(|| {
+            // A function that switched stacks, or a stack larger than was looked at.
+            self.bounds = self.bounds.joined(bounds::of(at)?);
+            slot(self.bounds, at)
+        })
+    }
+
+    /// To what a signal interrupted, perhaps on another stack.
+    #[cold]
+    fn interrupted(&mut self) -> Step {
+        let register = |offset| slot(self.bounds, self.at.stack.wrapping_add_signed(offset));
+        let found = (|| {
+            Some(Registers {
+                pc: register(signal::PC).filter(|pc| *pc != 0)?,
+                stack: register(signal::STACK)?,
+                frame: register(signal::FRAME)?,
+            })
+        })();
+        let Some((found, bounds)) = found.and_then(|found| Some((found, bounds::of(found.stack)?)))
+        else {
+            return Step::End;
+        };
+        self.at = found;
+        self.bounds = self.bounds.joined(bounds);
+        self.behind = 0;
+        Step::Caller(Saved::INVOLVED)
+    }
 }
