@@ -86,17 +86,31 @@ const RULES: &[(Test, Role)] = &[
     (Test::File("ld-linux"), Role::Plumbing),
 ];
 
-/// Families of libraries that are often linked into the program, by the beginning of their functions' names.
+/// Families of libraries that are often linked into a program or into another library, by the beginning of their
+/// functions' names. (cuBLAS and its kin hide their inner names behind `libcublas_static_` and a hash.)
 const FAMILIES: &[(&str, &str)] = &[
-    ("cublasLt", "libcublasLt (static)"),
-    ("cublas", "libcublas (static)"),
-    ("cudnn", "libcudnn (static)"),
-    ("cufft", "libcufft (static)"),
-    ("cusparse", "libcusparse (static)"),
-    ("cusolver", "libcusolver (static)"),
-    ("curand", "libcurand (static)"),
-    ("nccl", "libnccl (static)"),
-    ("nppi", "libnpp (static)"),
+    ("cublasLt", "libcublasLt"),
+    ("cublas", "libcublas"),
+    ("cudnn", "libcudnn"),
+    ("cufft", "libcufft"),
+    ("cusparse", "libcusparse"),
+    ("cusolver", "libcusolver"),
+    ("curand", "libcurand"),
+    ("nccl", "libnccl"),
+    ("nvshmem", "libnvshmem"),
+    ("nppi", "libnpp"),
+];
+
+/// Handles of libraries. A function that asks for memory and is handed one makes that library's workspace (PyTorch's
+/// `at::cuda::setWorkspaceForHandle(cublasContext*, …)`, `at::native::run_conv_plan(cudnnContext*, …)`): the library owns it.
+const HANDLES: &[(&str, &str)] = &[
+    ("cublasContext*", "libcublas"),
+    ("cublasLtContext*", "libcublasLt"),
+    ("cudnnContext*", "libcudnn"),
+    ("cusparseContext*", "libcusparse"),
+    ("cusparseLtHandle", "libcusparseLt"),
+    ("cusolverDnContext*", "libcusolver"),
+    ("ncclComm*", "libnccl"),
 ];
 
 /// A frame as attribution sees it.
@@ -128,21 +142,55 @@ pub fn role(frame: Seen<'_>) -> Role {
         .map_or(Role::Caller, |(_, role)| *role)
 }
 
-/// The library a person knows: the family of a function that is linked into the program, else the file.
+/// The library a person knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner<'a> {
+    /// The file that holds the frame.
+    File(&'a str),
+    /// A library that is linked into the file.
+    Inside(&'static str),
+    /// A library for which the frame makes a workspace; where it is loaded, its file is the owner.
+    Workspace(&'static str),
+}
+
+/// The library that owns what a frame asks for.
 #[must_use]
-pub fn library_name(frame: Seen<'_>) -> &str {
+pub fn owner(frame: Seen<'_>) -> Owner<'_> {
     let file = file_name(frame.path);
-    if !file.contains(".so") {
-        let name = frame.function.map(bare_name).unwrap_or_default();
-        let family = FAMILIES.iter().find(|(prefix, _)| {
-            let rest = name.strip_prefix(prefix);
-            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-        });
-        if let Some((_, family)) = family {
-            return family;
-        }
+    let function = frame.function.unwrap_or_default();
+    let name = bare_name(function);
+    let family = FAMILIES
+        .iter()
+        .find(|(prefix, family)| is_of_family(name, prefix, family));
+    if let Some((_, family)) = family.filter(|(_, family)| !file.starts_with(family)) {
+        return Owner::Inside(family);
     }
-    if file.is_empty() { "unknown" } else { file }
+    let first = parameters(function).split(',').next().unwrap_or_default();
+    let handle = HANDLES.iter().find(|(handle, _)| first == *handle);
+    if let Some((_, library)) = handle.filter(|(_, library)| !file.starts_with(library)) {
+        return Owner::Workspace(library);
+    }
+    Owner::File(if file.is_empty() { "unknown" } else { file })
+}
+
+fn is_of_family(name: &str, prefix: &str, family: &str) -> bool {
+    let hidden = name
+        .strip_prefix(family)
+        .is_some_and(|rest| rest.starts_with("_static_"));
+    let named = name
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    hidden || named
+}
+
+/// The parameters of a function's demangled name, without the brackets.
+fn parameters(function: &str) -> &str {
+    let bare = bare_name(function);
+    let after = function.find(bare).map(|at| &function[at + bare.len()..]);
+    let Some((_, parameters)) = after.and_then(|rest| rest.split_once('(')) else {
+        return "";
+    };
+    parameters.trim_end_matches(')')
 }
 
 /// True if the function runs what was left for the end of the process.
@@ -315,21 +363,73 @@ mod tests {
     }
 
     #[test]
-    fn a_library_linked_into_the_program_is_known_by_its_family() {
+    fn a_library_is_its_file_or_a_family_inside_of_it() {
+        let pairs = [
+            (
+                seen("/app/tool", "cublasCreate_v2"),
+                Owner::Inside("libcublas"),
+            ),
+            (
+                seen("/app/tool", "cublasLtCreate"),
+                Owner::Inside("libcublasLt"),
+            ),
+            (
+                seen("/app/tool", "libcublas_static_2a6c1b77"),
+                Owner::Inside("libcublas"),
+            ),
+            (
+                seen("/x/libtorch_cuda.so", "ncclCommInitRank"),
+                Owner::Inside("libnccl"),
+            ),
+            (
+                seen(
+                    "/x/libtorch_cuda.so",
+                    "ncclResult_t ncclCudaCallocDebug<char>(char**, unsigned long)",
+                ),
+                Owner::Inside("libnccl"),
+            ),
+            (
+                seen("/x/libnccl.so.2", "ncclCommInitRank"),
+                Owner::File("libnccl.so.2"),
+            ),
+            (
+                seen("/x/libcublas.so.13", "cublasCreate_v2"),
+                Owner::File("libcublas.so.13"),
+            ),
+            (seen("/app/tool", "main"), Owner::File("tool")),
+            (seen("/app/tool", "cublas_wrapper"), Owner::File("tool")),
+            (
+                seen("/x/libleak.so (deleted)", "f"),
+                Owner::File("libleak.so"),
+            ),
+            (seen("", ""), Owner::File("unknown")),
+        ];
+        for (frame, expected) in pairs {
+            assert_eq!(owner(frame), expected, "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_handed_a_librarys_handle_makes_its_workspace() {
+        let torch = |function| owner(seen("/x/libtorch_cuda.so", function));
         assert_eq!(
-            library_name(seen("/app/tool", "cublasCreate_v2")),
-            "libcublas (static)"
-        );
-        assert_eq!(library_name(seen("/app/tool", "main")), "tool");
-        assert_eq!(
-            library_name(seen("/x/libcublas.so.13", "cublasCreate_v2")),
-            "libcublas.so.13"
+            torch("at::cuda::setWorkspaceForHandle(cublasContext*, c10::cuda::CUDAStream)"),
+            Owner::Workspace("libcublas")
         );
         assert_eq!(
-            library_name(seen("/x/libleak.so (deleted)", "f")),
-            "libleak.so"
+            torch("at::native::run_conv_plan(cudnnContext*, at::Tensor const&, at::Tensor const&)"),
+            Owner::Workspace("libcudnn")
         );
-        assert_eq!(library_name(seen("", "")), "unknown");
+        assert_eq!(torch("f(cudnnContext*)"), Owner::Workspace("libcudnn"));
+        for other in [
+            "at::native::cudnn_convolution(at::Tensor const&)",
+            "f(int, cudnnContext*)",
+            "std::function<void (cudnnContext*)>::operator()(int) const",
+            "f()",
+            "f",
+        ] {
+            assert_eq!(torch(other), Owner::File("libtorch_cuda.so"), "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Stacks to frames and sites, each once.
 
-use crate::attribution::{self, Role, Seen};
+use crate::attribution::{self, Owner, Role, Seen};
 use crate::schema::{Frame, Language};
 use crate::symbols::{Symbol, Symbols};
 use oomhook_ledger::definitions::Definitions;
@@ -132,11 +132,32 @@ impl<'a> Resolver<'a> {
         Stack {
             site: site.map_or_else(|| "unknown".into(), |frame| frame.name().into()),
             label: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
-            library: site.map_or_else(|| "unknown".into(), |frame| library_of(frame).into()),
+            library: site.map_or_else(|| "unknown".into(), |frame| self.owner(frame).into()),
             via,
             at_exit,
             site_frame,
             frames: frames.into(),
+        }
+    }
+
+    /// The library that owns what a frame asks for.
+    fn owner(&self, frame: &Frame) -> String {
+        let seen = Seen {
+            path: &frame.library,
+            function: frame.function.as_deref(),
+        };
+        match attribution::owner(seen) {
+            Owner::File(file) => file.to_owned(),
+            Owner::Inside(family) => format!("{family} (static)"),
+            Owner::Workspace(family) => {
+                let libraries = self.definitions.libraries().into_iter();
+                let mut files = libraries.map(|library| attribution::file_name(&library.path));
+                let file = files.find(|file| {
+                    let rest = file.strip_prefix(family);
+                    rest.is_some_and(|rest| rest.starts_with('.'))
+                });
+                file.unwrap_or(family).to_owned()
+            }
         }
     }
 
@@ -194,12 +215,4 @@ fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
         language: Language::Native,
     };
     (Rc::new(frame), role, exits)
-}
-
-fn library_of(frame: &Frame) -> String {
-    let seen = Seen {
-        path: &frame.library,
-        function: frame.function.as_deref(),
-    };
-    attribution::library_name(seen).to_owned()
 }
