@@ -3,7 +3,7 @@
 
 pub mod bypass;
 pub mod dlsym;
-mod elf;
+pub mod elf;
 pub mod resolver;
 pub mod runtime;
 
