@@ -29,6 +29,9 @@ pub struct Options {
     /// Print one table, of this instant
     #[arg(long, value_enum)]
     at: Option<Instant>,
+    /// In stacks, also show frames of the Python interpreter
+    #[arg(long)]
+    all_frames: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -63,6 +66,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         return output::data(&json(&traces, &mut symbols)?);
     }
     let mut style = output::style_of_stdout();
+    style.all_frames = options.all_frames;
     if options.by.is_some() || options.at.is_some() {
         style.top = options.top.map_or(ROWS, |top| top as usize);
         return output::data(&tables(&traces, &mut symbols, options, &style));

@@ -44,6 +44,8 @@ pub struct Config {
     pub report: ReportTo,
     /// `OOMHOOK_STACKS` names `native`.
     pub native_stacks: bool,
+    /// `OOMHOOK_STACKS` names `python`.
+    pub python_stacks: bool,
     /// `OOMHOOK_DEPTH`.
     pub depth: usize,
     /// `OOMHOOK_SUPPRESS`: path of the list of known leaks.
@@ -62,6 +64,7 @@ impl Default for Config {
             keep: Keep::Bytes(2 << 30),
             report: ReportTo::Stderr,
             native_stacks: true,
+            python_stacks: true,
             depth: 64,
             suppress: None,
             run: String::new(),
@@ -110,7 +113,11 @@ impl Config {
                 Some(word) => complaints.push(format!(
                     "OOMHOOK_STACKS={stacks}: {word:?} is none of native, python, off; using native,python"
                 )),
-                None => config.native_stacks = stacks.split(',').any(|word| word.trim() == "native"),
+                None => {
+                    let names = |kind| stacks.split(',').any(|word| word.trim() == kind);
+                    config.native_stacks = names("native");
+                    config.python_stacks = names("python");
+                }
             }
         }
         if let Some(depth) = value("OOMHOOK_DEPTH") {
@@ -215,7 +222,18 @@ mod tests {
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!(config.output, "/tmp/%p.trace");
         assert_eq!(config.report, ReportTo::Off);
-        assert!(!config.native_stacks);
+        assert!(!config.native_stacks && config.python_stacks);
+        for (text, native, python) in [
+            ("native", true, false),
+            ("python, native", true, true),
+            ("off", false, false),
+        ] {
+            let (config, _) = read(&[("OOMHOOK_STACKS", text)]);
+            assert_eq!(
+                (config.native_stacks, config.python_stacks),
+                (native, python)
+            );
+        }
         assert_eq!(config.depth, 8);
         assert_eq!(config.keep, Keep::Bytes(1_572_864));
         for (text, keep) in [

@@ -4,6 +4,7 @@
 //! The room is bounded. When it gets scarce, new stacks are shortened to their innermost frames, of which there are far
 //! fewer different ones; the reader is told.
 
+use super::stack::words;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of the table: each holds the high half of a hash and a reference.
@@ -19,6 +20,22 @@ const LEVELS: [(usize, usize); 3] = [
     (WORDS / 12 * 11, 12),
     (WORDS, 3),
 ];
+
+/// A shortened stack keeps so many Python frames beyond its innermost frames: they name the line that a person knows.
+const PYTHON_KEPT: usize = 2;
+
+/// The innermost frames, and the innermost Python frames beyond them.
+fn shortened<'a>(addresses: &[u64], frames: usize, to: &'a mut [u64]) -> &'a [u64] {
+    let (inner, outer) = addresses.split_at(frames);
+    let python = outer.iter().filter(|word| words::is_python(**word));
+    let kept = inner.iter().chain(python.take(PYTHON_KEPT));
+    let length = to
+        .iter_mut()
+        .zip(kept)
+        .map(|(slot, word)| *slot = *word)
+        .count();
+    &to[..length]
+}
 
 /// A stack as stored: word 0 = generation << 32 | length, then the return addresses.
 pub struct Interner {
@@ -76,8 +93,12 @@ impl Interner {
 
     /// The reference of a stack, stored now if it is new, shortened if the room is scarce; 0 if there is none left.
     pub fn intern(&self, generation: u32, addresses: &[u64]) -> u32 {
+        let mut short = [0; 12 + PYTHON_KEPT];
         for ((limit, frames), level) in LEVELS.into_iter().zip(1..) {
-            let kept = &addresses[..addresses.len().min(frames)];
+            let kept = match addresses.len() <= frames {
+                true => addresses,
+                false => shortened(addresses, frames, &mut short),
+            };
             if let Some(reference) = self.find_or_store(generation, kept, limit) {
                 return reference;
             }
@@ -233,6 +254,31 @@ mod tests {
                 .expect("it is said")
                 .contains("innermost 12")
         );
+    }
+
+    #[test]
+    fn a_shortened_stack_keeps_its_innermost_python_lines() {
+        let python = [
+            words::frame(1, 10),
+            words::frame(2, 20),
+            words::frame(3, 30),
+        ];
+        let stack = [
+            &[1, 2, 3, 4, 5, python[0], 6, python[1]][..],
+            &[7; 8],
+            &python[2..],
+        ]
+        .concat();
+        let mut to = [0; 14];
+        assert_eq!(
+            shortened(&stack, 3, &mut to),
+            [1, 2, 3, python[0], python[1]]
+        );
+        assert_eq!(
+            shortened(&stack, 6, &mut to),
+            [1, 2, 3, 4, 5, python[0], python[1], python[2]]
+        );
+        assert_eq!(shortened(&[1, 2, 3, 4], 3, &mut to), [1, 2, 3]);
     }
 
     #[test]

@@ -1,16 +1,28 @@
 //! Names, libraries, frames, stacks, threads and devices, as the trace defines them.
 
 use crate::hash::Map;
-use oomhook_trace::record::{CallId, Device, Library};
+use oomhook_trace::record::{CallId, Code, CodeId, Device, Library};
 use oomhook_trace::{FrameId, LibraryId, Record, StackId, ThreadId};
 
-/// A native frame: a return address.
+/// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// Its library; 0 if it lay in none.
-    pub library: LibraryId,
-    /// ELF address inside the library, or the raw address.
-    pub offset: u64,
+pub enum Frame {
+    /// A return address.
+    Native {
+        /// Its library; 0 if it lay in none.
+        library: LibraryId,
+        /// ELF address inside the library, or the raw address.
+        offset: u64,
+    },
+    /// A line of Python.
+    Python {
+        /// What it runs.
+        code: CodeId,
+        /// The line; 0 if it has none.
+        line: u32,
+    },
+    /// So many Python frames were left out here.
+    LeftOut(u64),
 }
 
 /// A thread.
@@ -29,6 +41,7 @@ pub struct Thread {
 pub struct Definitions {
     calls: Map<CallId, String>,
     libraries: Map<LibraryId, (Library, Option<u64>)>,
+    codes: Map<CodeId, Code>,
     frames: Map<FrameId, Frame>,
     // Frames of all stacks, one stack after the other.
     stack_frames: Vec<FrameId>,
@@ -57,11 +70,24 @@ impl Definitions {
                 library,
                 offset,
             } => {
-                let frame = Frame {
+                let frame = Frame::Native {
                     library: *library,
                     offset: *offset,
                 };
                 self.frames.insert(*id, frame);
+            }
+            Record::Code(code) => {
+                self.codes.insert(code.id, code.clone());
+            }
+            Record::PythonFrame { id, code, line } => {
+                let frame = Frame::Python {
+                    code: *code,
+                    line: *line,
+                };
+                self.frames.insert(*id, frame);
+            }
+            Record::LeftOut { id, frames } => {
+                self.frames.insert(*id, Frame::LeftOut(*frames));
             }
             Record::Stack { id, frames } => {
                 let at = self.stack_frames.len() as u32;
@@ -120,6 +146,12 @@ impl Definitions {
         all
     }
 
+    /// A code object of Python.
+    #[must_use]
+    pub fn code(&self, id: CodeId) -> Option<&Code> {
+        self.codes.get(&id)
+    }
+
     /// A frame.
     #[must_use]
     pub fn frame(&self, id: FrameId) -> Option<Frame> {
@@ -170,10 +202,19 @@ impl Definitions {
             });
             std::iter::once(Record::Library(library.clone())).chain(gone)
         });
-        let frames = self.frames.iter().map(|(id, frame)| Record::Frame {
-            id: *id,
-            library: frame.library,
-            offset: frame.offset,
+        let codes = self.codes.values().cloned().map(Record::Code);
+        let frames = self.frames.iter().map(|(id, frame)| match *frame {
+            Frame::Native { library, offset } => Record::Frame {
+                id: *id,
+                library,
+                offset,
+            },
+            Frame::Python { code, line } => Record::PythonFrame {
+                id: *id,
+                code,
+                line,
+            },
+            Frame::LeftOut(frames) => Record::LeftOut { id: *id, frames },
         });
         let stacks = self.stacks.keys().map(|id| Record::Stack {
             id: *id,
@@ -187,6 +228,7 @@ impl Definitions {
         let devices = self.devices.iter().cloned().map(Record::Device);
         calls
             .chain(libraries)
+            .chain(codes)
             .chain(frames)
             .chain(stacks)
             .chain(threads)

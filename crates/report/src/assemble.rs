@@ -336,6 +336,7 @@ fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool
             label: Rc::clone(&stack.label),
             library: Rc::clone(&stack.library),
             site_frame: stack.site_frame,
+            python_site: stack.python_site.clone(),
             stack: Rc::clone(&stack.frames),
             phase: None,
             log: Vec::new(),

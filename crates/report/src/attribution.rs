@@ -1,6 +1,8 @@
 //! Which frame of a stack a person can change: the first one that is neither ours, nor the driver's, nor the
 //! runtime's, nor an allocator's that serves the caller.
 
+use crate::schema::{Frame, Language};
+
 /// Whose a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -80,6 +82,10 @@ const RULES: &[(Test, Role)] = &[
     (Test::File("python3"), Role::Plumbing),
     (Test::File("_ctypes."), Role::Plumbing),
     (Test::File("libffi"), Role::Plumbing),
+    // Python's own machinery of imports, and what starts its threads.
+    (Test::Path("<frozen "), Role::Plumbing),
+    // Numba's bindings of the driver, written in Python.
+    (Test::Path("/numba/cuda/cudadrv/"), Role::Runtime),
     // Below every main and every thread's function.
     (Test::File("libc.so"), Role::Plumbing),
     (Test::File("libpthread.so"), Role::Plumbing),
@@ -140,6 +146,33 @@ pub fn role(frame: Seen<'_>) -> Role {
         .iter()
         .find(|(test, _)| fits(test))
         .map_or(Role::Caller, |(_, role)| *role)
+}
+
+/// Whose a Python frame is, by its file. (Its name may be anything.)
+#[must_use]
+pub fn python_role(file: &str) -> Role {
+    let fits = |test: &Test| matches!(test, Test::Path(part) if file.contains(part));
+    RULES
+        .iter()
+        .find(|(test, _)| fits(test))
+        .map_or(Role::Caller, |(_, role)| *role)
+}
+
+/// True for Python files that a person has installed and not written: they are shown if there is no other.
+#[must_use]
+pub fn is_installed(file: &str) -> bool {
+    const PLACES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python3"];
+    // Code made at run time has no file.
+    file.starts_with('<') || PLACES.iter().any(|place| file.contains(place))
+}
+
+/// True for frames of the Python interpreter and of its way into C: text reports leave them out, since the Python frames
+/// say the same.
+#[must_use]
+pub fn is_interpreter(frame: &Frame) -> bool {
+    const FILES: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi"];
+    let is_python = frame.language == Language::Python;
+    !is_python && FILES.iter().any(|file| frame.library.starts_with(file))
 }
 
 /// The library a person knows.

@@ -56,11 +56,19 @@ pub fn find(ledger: &Ledger, resolver: &mut Resolver<'_>, suppressions: &Suppres
     found
 }
 
-type Key = (String, String, &'static str, Option<u32>, bool);
+type Key = (
+    String,
+    Option<String>,
+    String,
+    &'static str,
+    Option<u32>,
+    bool,
+);
 
 fn key(site: &Site) -> Key {
     (
         site.label.to_string(),
+        site.python_site.as_deref().map(str::to_owned),
         site.library.to_string(),
         site.space,
         site.device,
@@ -84,6 +92,7 @@ fn classify(ledger: &Ledger, resolver: &mut Resolver<'_>) -> HashMap<Key, LeakCl
         let stack = resolver.stack(row.key.stack);
         let key = (
             stack.label.to_string(),
+            stack.python_site.as_deref().map(str::to_owned),
             stack.library.to_string(),
             row.key.space.name(),
             row.key.device.map(u32::from),

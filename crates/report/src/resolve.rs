@@ -1,10 +1,11 @@
 //! Stacks to frames and sites, each once.
 
 use crate::attribution::{self, Owner, Role, Seen};
-use crate::schema::{Frame, Language};
+use crate::schema::{self as shown, Language};
+use crate::sentences as say;
 use crate::symbols::{Symbol, Symbols};
-use oomhook_ledger::definitions::Definitions;
-use oomhook_trace::record::CallId;
+use oomhook_ledger::definitions::{Definitions, Frame};
+use oomhook_trace::record::{CallId, Code};
 use oomhook_trace::{FrameId, StackId, ThreadId};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,7 +24,7 @@ pub enum Depth {
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// The frames that were named, innermost first, inlined ones included.
-    pub frames: Rc<[Rc<Frame>]>,
+    pub frames: Rc<[Rc<shown::Frame>]>,
     /// Which of them is the site.
     pub site_frame: Option<usize>,
     /// The site by its name.
@@ -32,13 +33,15 @@ pub struct Stack {
     pub label: Rc<str>,
     /// The library of the site.
     pub library: Rc<str>,
+    /// The innermost Python line of a person's own, else of an installed package.
+    pub python_site: Option<Rc<str>>,
     /// The serving allocator that was passed over.
     pub via: Option<&'static str>,
     /// It passes through the end of the process.
     pub at_exit: bool,
 }
 
-type Named = Rc<[(Rc<Frame>, Role, bool)]>;
+type Named = Rc<[(Rc<shown::Frame>, Role, bool)]>;
 
 /// Names stacks.
 pub struct Resolver<'a> {
@@ -108,7 +111,20 @@ impl<'a> Resolver<'a> {
         let mut plumbing = None;
         let mut via = None;
         let mut at_exit = false;
+        let (mut own_line, mut installed_line) = (None, None);
         for frame in self.definitions.stack(id) {
+            if own_line.is_none()
+                && let Some(Frame::Python { code, .. }) = self.definitions.frame(*frame)
+            {
+                let file = self.definitions.code(code).map_or("", |code| &code.file);
+                if attribution::python_role(file) == Role::Caller {
+                    let to = match attribution::is_installed(file) {
+                        false => &mut own_line,
+                        true => &mut installed_line,
+                    };
+                    to.get_or_insert(*frame);
+                }
+            }
             if self.depth == Depth::ToSite && site_frame.is_some() {
                 // Beyond the site only the end of the process matters.
                 at_exit = at_exit || self.is_libc(*frame) && self.runs_at_exit(*frame);
@@ -127,12 +143,15 @@ impl<'a> Resolver<'a> {
                 frames.push(Rc::clone(frame));
             }
         }
+        let python = own_line.or(installed_line).map(|frame| self.frame(frame));
+        let python = python.and_then(|named| Some(named.first()?.0.label()));
         let site_frame = site_frame.or(plumbing);
         let site = site_frame.map(|at: usize| &frames[at]);
         Stack {
             site: site.map_or_else(|| "unknown".into(), |frame| frame.name().into()),
             label: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
             library: site.map_or_else(|| "unknown".into(), |frame| self.owner(frame).into()),
+            python_site: python.map(Into::into),
             via,
             at_exit,
             site_frame,
@@ -141,7 +160,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The library that owns what a frame asks for.
-    fn owner(&self, frame: &Frame) -> String {
+    fn owner(&self, frame: &shown::Frame) -> String {
         let seen = Seen {
             path: &frame.library,
             function: frame.function.as_deref(),
@@ -162,8 +181,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn is_libc(&self, id: FrameId) -> bool {
-        let frame = self.definitions.frame(id);
-        let library = frame.and_then(|frame| self.definitions.library(frame.library));
+        let library = match self.definitions.frame(id) {
+            Some(Frame::Native { library, .. }) => self.definitions.library(library),
+            _ => None,
+        };
         library.is_some_and(|library| attribution::file_name(&library.path).starts_with("libc.so"))
     }
 
@@ -177,20 +198,24 @@ impl<'a> Resolver<'a> {
             return Rc::clone(known);
         }
         let named: Named = match self.definitions.frame(id) {
-            Some(frame) => {
-                let library = self.definitions.library(frame.library);
+            Some(Frame::Native { library, offset }) => {
+                let library = self.definitions.library(library);
                 let path = library.map_or("", |library| library.path.as_str());
                 // A return address points behind its call.
-                let inside = frame.offset.saturating_sub(1);
+                let inside = offset.saturating_sub(1);
                 let mut symbols = self.symbols.resolve(library, inside);
                 if symbols.is_empty() {
                     symbols.push(Symbol::default());
                 }
                 symbols
                     .into_iter()
-                    .map(|symbol| named(path, frame.offset, symbol))
+                    .map(|symbol| named(path, offset, symbol))
                     .collect()
             }
+            Some(Frame::Python { code, line }) => {
+                [python(self.definitions.code(code), line)].into()
+            }
+            Some(Frame::LeftOut(frames)) => [gap(frames)].into(),
             None => [named("", 0, Symbol::default())].into(),
         };
         self.frames.insert(id, Rc::clone(&named));
@@ -198,7 +223,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
+fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<shown::Frame>, Role, bool) {
     let seen = Seen {
         path,
         function: symbol.function.as_deref(),
@@ -206,7 +231,7 @@ fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
     let role = attribution::role(seen);
     let exits = attribution::runs_at_exit(seen);
     let file = attribution::file_name(path);
-    let frame = Frame {
+    let frame = shown::Frame {
         library: if file.is_empty() { "unknown" } else { file }.to_owned(),
         function: symbol.function,
         file: symbol.file,
@@ -215,4 +240,33 @@ fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
         language: Language::Native,
     };
     (Rc::new(frame), role, exits)
+}
+
+/// What Python frames have for a library.
+const PYTHON: &str = "python";
+
+fn python(code: Option<&Code>, line: u32) -> (Rc<shown::Frame>, Role, bool) {
+    let frame = Rc::new(shown::Frame {
+        library: PYTHON.into(),
+        function: code.map(|code| code.name.clone()),
+        file: code.map(|code| code.file.clone()),
+        line: Some(line).filter(|line| *line > 0),
+        offset: 0,
+        language: Language::Python,
+    });
+    let role = attribution::python_role(code.map_or("", |code| &code.file));
+    (frame, role, false)
+}
+
+/// Stands for frames that were left out; nobody's place.
+fn gap(frames: u64) -> (Rc<shown::Frame>, Role, bool) {
+    let frame = shown::Frame {
+        library: PYTHON.into(),
+        function: Some(say::left_out(frames)),
+        file: None,
+        line: None,
+        offset: 0,
+        language: Language::Python,
+    };
+    (Rc::new(frame), Role::Own, false)
 }

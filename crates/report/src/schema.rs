@@ -279,6 +279,8 @@ pub struct Site {
     pub call: Rc<str>,
     /// Which frame of `stack` is the site.
     pub site_frame: Option<usize>,
+    /// The innermost Python line of a person's own, else of an installed package: `train.py:88 step`.
+    pub python_site: Option<Rc<str>>,
     /// Innermost first.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,
@@ -339,8 +341,7 @@ impl Frame {
     /// `leak.cpp:14 main`, `main`, or `libfoo.so+0x1234`: as much as is known, without parameters.
     #[must_use]
     pub fn label(&self) -> String {
-        let function = self.function.as_deref().map(crate::attribution::bare_name);
-        match (self.place(), function) {
+        match (self.place(), self.bare_function()) {
             (Some(place), Some(function)) => format!("{place} {function}"),
             (Some(place), None) => place,
             (None, Some(function)) => function.to_owned(),
@@ -361,10 +362,20 @@ impl Frame {
     /// The function, else the place, else library and offset.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.function.as_deref() {
-            Some(function) => crate::attribution::bare_name(function).to_owned(),
+        match self.bare_function() {
+            Some(function) => function.to_owned(),
             None => self.label(),
         }
+    }
+
+    /// The function without return type, parameters and arguments of a template, which Python's names have not.
+    #[must_use]
+    pub fn bare_function(&self) -> Option<&str> {
+        let function = self.function.as_deref()?;
+        Some(match self.language {
+            Language::Native => crate::attribution::bare_name(function),
+            Language::Python => function,
+        })
     }
 
     /// `leak.cpp:14`.
@@ -429,6 +440,8 @@ pub struct Oom {
     pub library: Rc<str>,
     /// Which frame of `stack` is the site.
     pub site_frame: Option<usize>,
+    /// The innermost Python line of a person's own, else of an installed package.
+    pub python_site: Option<Rc<str>>,
     /// Who asked, innermost first.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,

@@ -790,6 +790,21 @@ pub fn more_rows(rows: usize, size: u64) -> String {
     )
 }
 
+/// Frames that a table of stacks does not show.
+#[must_use]
+pub fn folded(frames: usize) -> String {
+    format!(
+        "{} of the interpreter folded (--all-frames shows them)",
+        plural(frames as u64, "frame")
+    )
+}
+
+/// Stands in a stack for Python frames that were left out.
+#[must_use]
+pub fn left_out(frames: u64) -> String {
+    format!("... {} left out ...", plural(frames, "Python frame"))
+}
+
 /// Titles of grouped tables.
 #[must_use]
 pub fn table_title(at: crate::table::At) -> &'static str {

@@ -97,6 +97,7 @@ fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
         phase: None,
         call: resolver.call(sum.call),
         site_frame: stack.site_frame,
+        python_site: stack.python_site.clone(),
         stack: Rc::clone(&stack.frames),
     }
 }

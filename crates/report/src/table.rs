@@ -1,7 +1,8 @@
 //! One table, grouped as asked.
 
+use crate::attribution;
 use crate::resolve::{Resolver, Stack};
-use crate::schema::Frame;
+use crate::schema::{Frame, Language};
 use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, clip, width};
@@ -106,7 +107,17 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
 
 fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     match by {
-        By::Site | By::Stack => resolver.stack(row.key.stack).label.to_string(),
+        By::Site | By::Stack => {
+            let stack = resolver.stack(row.key.stack);
+            let python = stack.python_site.as_deref();
+            label::with_python(
+                &stack.frames,
+                None,
+                &stack.label,
+                python.filter(|line| *line != &*stack.label),
+                usize::MAX,
+            )
+        }
         By::Library => resolver.stack(row.key.stack).library.to_string(),
         By::Api => resolver.call(row.key.call).to_string(),
         By::Thread => match resolver.definitions().thread(row.key.thread) {
@@ -178,6 +189,7 @@ pub fn render(
         say::column::BLOCKS,
         say::column::WHERE
     ));
+    let mut folded = 0;
     let shown = &groups[..style.top.min(groups.len())];
     let short: Vec<Option<String>> = groups
         .iter()
@@ -193,9 +205,17 @@ pub fn render(
         text.push_str(&format!("{name}\n"));
         if let Some(stack) = group.stack {
             let stack = resolver.stack(stack);
+            let has_python = stack
+                .frames
+                .iter()
+                .any(|frame| frame.language == Language::Python);
             // Instances of a template: only their arguments tell them apart.
             let has_twin = short.iter().filter(|one| **one == short[at]).count() > 1;
             for frame in stack.frames.iter() {
+                if has_python && !style.all_frames && attribution::is_interpreter(frame) {
+                    folded += 1;
+                    continue;
+                }
                 let outside = frame.library.contains(".so") && frame.function.is_some();
                 let library = match outside {
                     true => format!(" [{}]", frame.library),
@@ -217,6 +237,9 @@ pub fn render(
             "            {}\n",
             say::more_rows(rest.len(), bytes)
         ));
+    }
+    if folded > 0 {
+        text.push_str(&format!("            {}\n", say::folded(folded)));
     }
     text
 }

@@ -13,6 +13,8 @@ pub type StackId = u32;
 pub type FrameId = u32;
 /// Number of a loaded library (from 1); 0 means that no library covered the address.
 pub type LibraryId = u32;
+/// Number of a defined code object of Python (from 1); 0 means unknown.
+pub type CodeId = u32;
 /// Number of a defined call name; 0 means unknown.
 pub type CallId = u16;
 
@@ -184,6 +186,19 @@ pub struct Library {
     pub bias: u64,
     /// When it was first seen.
     pub time_ns: u64,
+}
+
+/// A code object of Python: a function, a class body, a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Code {
+    /// Its number in this trace.
+    pub id: CodeId,
+    /// The file it was compiled from, as Python knows it.
+    pub file: String,
+    /// Its qualified name; before CPython 3.11 its name.
+    pub name: String,
+    /// Its first line.
+    pub first_line: u32,
 }
 
 /// One device, as the driver describes it.
@@ -450,6 +465,24 @@ pub enum Record {
         library: LibraryId,
         /// ELF address inside the library, or the raw address if `library` is 0.
         offset: u64,
+    },
+    /// A code object of Python.
+    Code(Code),
+    /// A Python frame.
+    PythonFrame {
+        /// Its number, among those of all frames.
+        id: FrameId,
+        /// What it runs; 0 if that is not known.
+        code: CodeId,
+        /// The line; 0 if it has none.
+        line: u32,
+    },
+    /// Stands in a stack for Python frames that were left out.
+    LeftOut {
+        /// Its number, among those of all frames.
+        id: FrameId,
+        /// How many they are.
+        frames: u64,
     },
     /// A stack, innermost frame first.
     Stack {

@@ -4,6 +4,7 @@
 
 use super::super::loader;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 
 /// Tags of the dynamic section, as <elf.h> has them.
 mod tag {
@@ -44,6 +45,16 @@ struct Relocation {
     offset: u64,
     info: u64,
     addend: i64,
+}
+
+/// What a symbol names, as <elf.h> numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A variable.
+    Data = 1,
+    /// A function.
+    Function = 2,
 }
 
 /// A loaded object, as long as the loader holds its list still: inside [`each`].
@@ -212,27 +223,31 @@ impl<'a> Object<'a> {
 
     /// Address of a function that the object exports under this name, in its default version.
     pub fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        let found = self.range(name, Kind::Function)?;
+        Some(std::ptr::with_exposed_provenance_mut(found.start as usize))
+    }
+
+    /// Where a function or a variable lies that the object exports under this name, in its default version.
+    pub fn range(&self, name: &CStr, kind: Kind) -> Option<Range<u64>> {
         let number = if self.gnu_hash != 0 {
-            self.by_gnu_hash(name)
+            self.by_gnu_hash(name, kind)
         } else {
-            self.by_hash(name)
+            self.by_hash(name, kind)
         }?;
         // SAFETY: the hash table named a symbol of the table.
         let symbol: Symbol =
             unsafe { read(self.symbols + u64::from(number) * size_of::<Symbol>() as u64) };
-        Some(std::ptr::with_exposed_provenance_mut(
-            (self.info.dlpi_addr + symbol.value) as usize,
-        ))
+        let start = self.info.dlpi_addr.wrapping_add(symbol.value);
+        Some(start..start.saturating_add(symbol.size))
     }
 
-    fn fits(&self, number: u32, name: &CStr) -> bool {
-        const FUNCTION: u8 = 2;
+    fn fits(&self, number: u32, name: &CStr, kind: Kind) -> bool {
         const HIDDEN: u16 = 0x8000;
         // SAFETY: numbers come from the object's own hash table.
         let symbol: Symbol =
             unsafe { read(self.symbols + u64::from(number) * size_of::<Symbol>() as u64) };
         if symbol.section == 0
-            || symbol.info & 0xf != FUNCTION
+            || symbol.info & 0xf != kind as u8
             || self.string(u64::from(symbol.name)) != name
         {
             return false;
@@ -246,7 +261,7 @@ impl<'a> Object<'a> {
         version & HIDDEN == 0
     }
 
-    fn by_gnu_hash(&self, name: &CStr) -> Option<u32> {
+    fn by_gnu_hash(&self, name: &CStr, kind: Kind) -> Option<u32> {
         let hash = name.to_bytes().iter().fold(5381u32, |hash, byte| {
             hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
         });
@@ -265,7 +280,7 @@ impl<'a> Object<'a> {
             let chains = start + u64::from(buckets) * 4;
             loop {
                 let chained = read::<u32>(chains + u64::from(number - first) * 4);
-                if chained | 1 == hash | 1 && self.fits(number, name) {
+                if chained | 1 == hash | 1 && self.fits(number, name, kind) {
                     return Some(number);
                 }
                 if chained & 1 != 0 {
@@ -276,7 +291,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn by_hash(&self, name: &CStr) -> Option<u32> {
+    fn by_hash(&self, name: &CStr, kind: Kind) -> Option<u32> {
         if self.hash == 0 {
             return None;
         }
@@ -294,7 +309,7 @@ impl<'a> Object<'a> {
             }
             let mut number = word(2 + hash % buckets);
             while number != 0 {
-                if self.fits(number, name) {
+                if self.fits(number, name, kind) {
                     return Some(number);
                 }
                 number = word(2 + buckets + number);
@@ -365,6 +380,16 @@ mod tests {
             assert!(found(name).contains(&real), "{name:?}");
         }
         assert_eq!(found(c"no_such_function_anywhere"), []);
+        let mut variables = Vec::with_capacity(16);
+        each(&mut |object| {
+            assert_eq!(object.range(c"environ", Kind::Function), None);
+            assert_eq!(object.range(c"malloc", Kind::Data), None);
+            variables.extend(object.range(c"stdout", Kind::Data));
+            false
+        });
+        // SAFETY: a NUL-terminated name.
+        let real = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"stdout".as_ptr()) } as u64;
+        assert!(variables.contains(&(real..real + 8)), "{variables:?}");
     }
 
     #[test]

@@ -83,12 +83,7 @@ impl Call<'_> {
 
     /// Sends an event with the stack of the calling thread.
     pub fn send_here(&self, raw: Raw) {
-        let stack = if self.recorder.config.native_stacks {
-            stack::capture(self.recorder)
-        } else {
-            0
-        };
-        self.send_with_stack(raw, stack);
+        self.send_with_stack(raw, stack::capture(self.recorder));
     }
 
     fn send_with_stack(&self, raw: Raw, stack: u32) {

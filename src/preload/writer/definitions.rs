@@ -3,9 +3,10 @@
 use super::super::hooks;
 use super::super::libraries::{self, Object, Scan};
 use super::super::raw::Raw;
+use super::super::stack::words::{self, Word};
 use super::super::state::Recorder;
 use super::header;
-use oomhook_trace::record::Library;
+use oomhook_trace::record::{Code, CodeId, Library};
 use oomhook_trace::{FrameId, LibraryId, Record, StackId};
 use std::collections::HashMap;
 
@@ -37,6 +38,9 @@ pub struct Definitions {
     last_library: LibraryId,
     maps: Vec<Map>,
     frames: HashMap<(LibraryId, u64), FrameId>,
+    codes: HashMap<Code, CodeId>,
+    /// Numbers of the hooks that are not those of the trace: threads that saw a code object at the same time gave it one each.
+    twins: HashMap<CodeId, CodeId>,
     stacks: HashMap<u32, StackId>,
     last_stack: StackId,
     addresses: Vec<u64>,
@@ -84,6 +88,23 @@ impl Definitions {
         id
     }
 
+    /// A code object that a hook has seen for the first time; the record, unless it is defined already.
+    pub fn code(&mut self, code: Code) -> Option<Record> {
+        let id = code.id;
+        let known = *self
+            .codes
+            .entry(Code {
+                id: 0,
+                ..code.clone()
+            })
+            .or_insert(id);
+        if known == id {
+            return Some(Record::Code(code));
+        }
+        self.twins.insert(id, known);
+        None
+    }
+
     fn define(&mut self, generation: u32, addresses: &[u64]) -> StackId {
         if !self
             .maps
@@ -107,7 +128,32 @@ impl Definitions {
         self.last_stack
     }
 
-    fn frame(&mut self, generation: u32, address: u64) -> FrameId {
+    fn frame(&mut self, generation: u32, word: u64) -> FrameId {
+        /// Where Python frames are remembered: no library has this number.
+        const PYTHON: LibraryId = LibraryId::MAX;
+        let mut numbered = |place: (LibraryId, u64)| {
+            let next = self.frames.len() as FrameId + 1;
+            let id = *self.frames.entry(place).or_insert(next);
+            (id, id == next)
+        };
+        let address = match words::read(word) {
+            Word::Native(address) => address,
+            Word::Python { code, line } => {
+                let code = self.twins.get(&code).copied().unwrap_or(code);
+                let (id, is_new) = numbered((PYTHON, words::frame(code, line)));
+                if is_new {
+                    self.new.push(Record::PythonFrame { id, code, line });
+                }
+                return id;
+            }
+            Word::LeftOut(frames) => {
+                let (id, is_new) = numbered((PYTHON, word));
+                if is_new {
+                    self.new.push(Record::LeftOut { id, frames });
+                }
+                return id;
+            }
+        };
         // No other map will do: what lies at the address today may be another library.
         let map = self
             .maps
@@ -125,9 +171,8 @@ impl Definitions {
             Some(range) => (range.library, address.wrapping_sub(range.bias)),
             None => (0, address),
         };
-        let next = self.frames.len() as FrameId + 1;
-        let id = *self.frames.entry((library, offset)).or_insert(next);
-        if id == next {
+        let (id, is_new) = numbered((library, offset));
+        if is_new {
             self.new.push(Record::Frame {
                 id,
                 library,

@@ -290,8 +290,14 @@ impl Writer {
     fn take(&mut self, raw: &Raw) {
         if raw.kind == Kind::Boxed {
             // SAFETY: each boxed event is taken from the channel once.
-            let record = unsafe { raw.unbox() };
-            return self.emit(&record);
+            let record = match unsafe { raw.unbox() } {
+                Record::Code(code) => self.definitions.code(code),
+                record => Some(record),
+            };
+            if let Some(record) = record {
+                self.emit(&record);
+            }
+            return;
         }
         let (stack, call) = {
             let Writer {

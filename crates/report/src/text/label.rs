@@ -1,6 +1,5 @@
 //! A site in so many columns: file and line are never cut, long names are shortened in the middle.
 
-use crate::attribution::bare_name;
 use crate::schema::{Frame, Site};
 use std::rc::Rc;
 
@@ -116,10 +115,9 @@ pub fn frame(frame: &Frame, columns: usize) -> String {
         return whole;
     }
     let place = frame.place();
-    let Some(function) = frame.function.as_deref() else {
+    let Some(bare) = frame.bare_function() else {
         return place.unwrap_or(whole);
     };
-    let bare = bare_name(function);
     let Some(place) = place else {
         return name(bare, columns);
     };
@@ -131,6 +129,43 @@ pub fn frame(frame: &Frame, columns: usize) -> String {
     } else {
         place
     }
+}
+
+/// Stands between a site and the Python line that led to it.
+const FROM: &str = " < ";
+
+/// A site with the Python line that led to it, if that is another frame, in at most so many columns: half of them at most
+/// for the line, whose place is never cut.
+#[must_use]
+pub fn with_python(
+    stack: &Rc<[Rc<Frame>]>,
+    site_frame: Option<usize>,
+    site: &str,
+    python: Option<&str>,
+    columns: usize,
+) -> String {
+    let is_site = |python: &str| site_frame.is_some() && site == python;
+    let Some(python) = python.filter(|python| !is_site(python)) else {
+        return of_stack(stack, site_frame, site, columns);
+    };
+    let whole = of_stack(stack, site_frame, site, usize::MAX);
+    if width(&whole) + FROM.len() + width(python) <= columns {
+        return format!("{whole}{FROM}{python}");
+    }
+    let (place, function) = python.split_once(' ').unwrap_or((python, ""));
+    let room = (columns / 2).max(columns.saturating_sub(width(&whole) + FROM.len()));
+    let left = room.saturating_sub(width(place) + 1);
+    let python = match function.is_empty() || left < SHORTEST.min(width(function)) {
+        true => place.to_owned(),
+        false => format!("{place} {}", shorten(function, left)),
+    };
+    let left = columns.saturating_sub(width(&python) + FROM.len());
+    let site = of_stack(stack, site_frame, site, left);
+    if width(&site) > left {
+        // A site that will not be cut says more than half of each.
+        return of_stack(stack, site_frame, &site, columns);
+    }
+    format!("{site}{FROM}{python}")
 }
 
 /// The site of a stack in at most so many columns.
@@ -151,16 +186,20 @@ pub fn of_stack(
 /// allocator.
 #[must_use]
 pub fn site(site: &Site, columns: usize, tell: Option<&str>) -> String {
-    let whole = of_stack(&site.stack, site.site_frame, &site.label, usize::MAX);
+    let in_columns = |columns| {
+        let python = site.python_site.as_deref();
+        with_python(&site.stack, site.site_frame, &site.label, python, columns)
+    };
+    let whole = in_columns(usize::MAX);
     for additions in additions(site, &whole, tell) {
         let left = columns.saturating_sub(width(&additions));
-        let label = of_stack(&site.stack, site.site_frame, &site.label, left);
+        let label = in_columns(left);
         // An addition may shorten a name, but not to nothing.
         if width(&label) <= left && (left >= 24 || label == whole) {
             return format!("{label}{additions}");
         }
     }
-    of_stack(&site.stack, site.site_frame, &site.label, columns)
+    in_columns(columns)
 }
 
 /// What may stand behind a label, the most telling choice first.

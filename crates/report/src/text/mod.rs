@@ -22,6 +22,8 @@ pub struct Style {
     pub top: usize,
     /// The trace's name for the next command.
     pub trace: Option<String>,
+    /// Frames of an interpreter are shown beside those of the program that it runs.
+    pub all_frames: bool,
 }
 
 impl Default for Style {
@@ -31,6 +33,7 @@ impl Default for Style {
             colour: false,
             top: 5,
             trace: None,
+            all_frames: false,
         }
     }
 }
@@ -236,7 +239,8 @@ fn headline_leak(sum: &LeakSum<'_>, columns: usize) -> String {
     text.push_str(if sum.only { say::FROM } else { say::MOST_FROM });
     let left = columns.saturating_sub(width(&text));
     let site = &sum.first.site;
-    let label = label::of_stack(&site.stack, site.site_frame, &site.label, left);
+    let python = site.python_site.as_deref();
+    let label = label::with_python(&site.stack, site.site_frame, &site.label, python, left);
     text.push_str(&label);
     text
 }

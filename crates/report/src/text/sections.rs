@@ -133,7 +133,8 @@ impl Page<'_> {
     fn asker(&mut self, oom: &Oom, indent: &str) {
         let mark = format!("{indent}{}", say::ASKED_BY);
         let room = self.width().saturating_sub(mark.len());
-        let site = label::of_stack(&oom.stack, oom.site_frame, &oom.label, room);
+        let python = oom.python_site.as_deref();
+        let site = label::with_python(&oom.stack, oom.site_frame, &oom.label, python, room);
         self.line(format!("{mark}{site}"));
     }
 

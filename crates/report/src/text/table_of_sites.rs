@@ -33,6 +33,7 @@ impl Line<'_> {
 pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -> Vec<Line<'a>> {
     type Key<'a> = (
         &'a Rc<str>,
+        Option<&'a str>,
         &'a Rc<str>,
         &'static str,
         Option<&'static str>,
@@ -43,6 +44,7 @@ pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -
     for (site, class) in sites {
         let key = (
             &site.label,
+            site.python_site.as_deref(),
             &site.library,
             site.space,
             site.via,

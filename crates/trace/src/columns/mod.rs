@@ -11,6 +11,13 @@
 //! Growing the format: a reader cannot step over a kind below 128 that it does not know, so that range is closed. New
 //! kinds are 128 or above and put one length-prefixed value into the `Extension` column and nothing elsewhere: older
 //! readers skip them. Columns may be added at the end.
+//!
+//! ```text
+//! 128 code object  := id first_line file(length bytes) name(length bytes)
+//! 129 Python frame := frame code line
+//! 130 left out     := frame number
+//! ```
+//! What such a value holds beyond what is known of it is skipped, too.
 
 mod put;
 mod take;
@@ -74,6 +81,10 @@ mod kind {
     pub const GRAPH_MEMORY: u8 = 36;
     pub const CAPTURE_END: u8 = 37;
     pub const LIMIT: u8 = 38;
+    // From here on with a length; see the module's page.
+    pub const CODE: u8 = 128;
+    pub const PYTHON_FRAME: u8 = 129;
+    pub const LEFT_OUT: u8 = 130;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.

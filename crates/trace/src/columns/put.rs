@@ -10,6 +10,8 @@ pub struct Columns {
     time: u64,
     address: u64,
     stack: Vec<u32>,
+    /// Of an extension in the making.
+    value: Vec<u8>,
     records: usize,
 }
 
@@ -125,6 +127,25 @@ impl Columns {
                 self.put(C::Other, u64::from(*library));
                 self.put(C::Other, *offset);
             }
+            Record::Code(code) => self.put_extension(kind::CODE, |to| {
+                put_varint(to, u64::from(code.id));
+                put_varint(to, u64::from(code.first_line));
+                for text in [&code.file, &code.name] {
+                    put_varint(to, text.len() as u64);
+                    to.extend_from_slice(text.as_bytes());
+                }
+            }),
+            Record::PythonFrame { id, code, line } => {
+                self.put_extension(kind::PYTHON_FRAME, |to| {
+                    for number in [id, code, line] {
+                        put_varint(to, u64::from(*number));
+                    }
+                });
+            }
+            Record::LeftOut { id, frames } => self.put_extension(kind::LEFT_OUT, |to| {
+                put_varint(to, u64::from(*id));
+                put_varint(to, *frames);
+            }),
             Record::Stack { id, frames } => self.put_stack(*id, frames),
             Record::Thread { id, tid, name } => {
                 self.kind(kind::THREAD);
@@ -147,6 +168,17 @@ impl Columns {
             }
             Record::Event(event) => self.put_event(event),
         }
+    }
+
+    /// A value with its length before it, which those can skip who do not know the kind.
+    fn put_extension(&mut self, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.kind(kind);
+        let mut value = std::mem::take(&mut self.value);
+        fill(&mut value);
+        let column = &mut self.columns[C::Extension as usize];
+        put_varint(column, value.len() as u64);
+        column.append(&mut value);
+        self.value = value;
     }
 
     /// Stacks share their outer frames with the stack defined before: only the number of shared frames is written.

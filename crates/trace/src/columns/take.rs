@@ -2,7 +2,7 @@
 
 use super::{COLUMNS, Column, Column as C, Damage, FIRST_SKIPPABLE_KIND, kind};
 use crate::record::{
-    Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
+    Code, Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
 };
 
 fn unzigzag(value: u64) -> i64 {
@@ -45,6 +45,34 @@ impl<'a> Cursor<'a> {
         self.0 = rest;
         Ok(bytes)
     }
+}
+
+/// A record of a kind that carries its length; `None` if the kind is not known.
+fn extension(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage> {
+    let small = |value: &mut Cursor<'_>| {
+        u32::try_from(value.varint()?).map_err(|_| "a number is out of range")
+    };
+    let text = |value: &mut Cursor<'_>| -> Result<String, Damage> {
+        Ok(String::from_utf8_lossy(value.bytes()?).into_owned())
+    };
+    Ok(Some(match kind {
+        kind::CODE => Record::Code(Code {
+            id: small(&mut value)?,
+            first_line: small(&mut value)?,
+            file: text(&mut value)?,
+            name: text(&mut value)?,
+        }),
+        kind::PYTHON_FRAME => Record::PythonFrame {
+            id: small(&mut value)?,
+            code: small(&mut value)?,
+            line: small(&mut value)?,
+        },
+        kind::LEFT_OUT => Record::LeftOut {
+            id: small(&mut value)?,
+            frames: value.varint()?,
+        },
+        _ => return Ok(None),
+    }))
 }
 
 /// The records of one chunk, read one after the other.
@@ -141,8 +169,11 @@ impl<'a> Records<'a> {
             }
             let kind = self.columns[C::Kind as usize].byte()?;
             if kind >= FIRST_SKIPPABLE_KIND {
-                self.columns[C::Extension as usize].bytes()?;
-                continue;
+                let value = Cursor(self.columns[C::Extension as usize].bytes()?);
+                match extension(kind, value)? {
+                    Some(record) => return Ok(Some(record)),
+                    None => continue,
+                }
             }
             return self.record(kind).map(Some);
         }

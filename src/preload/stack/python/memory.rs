@@ -1,0 +1,144 @@
+//! Reads of the interpreter's memory: plain loads, or loads that first ask the kernel whether there is anything.
+
+/// How memory is read.
+pub trait Memory: Copy {
+    /// True if these bytes can be read.
+    fn holds(self, address: u64, length: u64) -> bool;
+
+    /// A pointer or a size.
+    #[inline]
+    fn word(self, address: u64) -> Option<u64> {
+        self.read(address)
+    }
+
+    /// A C `int`.
+    #[inline]
+    fn int(self, address: u64) -> Option<i32> {
+        self.read(address)
+    }
+
+    /// A C `char`.
+    #[inline]
+    fn byte(self, address: u64) -> Option<u8> {
+        self.read(address)
+    }
+
+    /// A value of plain bits.
+    #[inline]
+    fn read<T: Plain>(self, address: u64) -> Option<T> {
+        let aligned = address.is_multiple_of(align_of::<T>() as u64);
+        if !aligned || !is_of_user(address) || !self.holds(address, size_of::<T>() as u64) {
+            return None;
+        }
+        // SAFETY: aligned, in the half of the address space that is the program's, and (`Known`) inside an object of the
+        // interpreter that this thread keeps alive, by a layout that was checked; or (`Asked`) found readable.
+        Some(unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_volatile() })
+    }
+
+    /// So many bytes.
+    fn bytes(self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let end = address.checked_add(length)?;
+        if !is_of_user(address) || !is_of_user(end) || !self.holds(address, length) {
+            return None;
+        }
+        let start = std::ptr::with_exposed_provenance::<u8>(address as usize);
+        // SAFETY: as above.
+        Some(unsafe { std::slice::from_raw_parts(start, length as usize) }.to_vec())
+    }
+}
+
+/// Types for which any bits are a value.
+pub trait Plain: Copy {}
+impl Plain for u64 {}
+impl Plain for i32 {}
+impl Plain for u32 {}
+impl Plain for u8 {}
+
+/// Bits of a program's addresses; what lies above is the kernel's, or nobody's.
+const BITS: u32 = if cfg!(target_arch = "aarch64") {
+    48
+} else {
+    47
+};
+
+/// The first page is never mapped.
+#[inline]
+fn is_of_user(address: u64) -> bool {
+    (4096..1 << BITS).contains(&address)
+}
+
+/// Memory of a layout that has been checked.
+#[derive(Clone, Copy)]
+pub struct Known;
+
+impl Memory for Known {
+    #[inline]
+    fn holds(self, _: u64, _: u64) -> bool {
+        true
+    }
+}
+
+/// Memory that may be anything.
+#[derive(Clone, Copy)]
+pub struct Asked;
+
+impl Memory for Asked {
+    fn holds(self, address: u64, length: u64) -> bool {
+        const PAGE: u64 = 4096;
+        let last = address.saturating_add(length.saturating_sub(1));
+        let pages = (address / PAGE)..=(last / PAGE);
+        pages.into_iter().all(|page| is_readable(page * PAGE))
+    }
+}
+
+/// Whether a page can be read: the kernel reads a signal mask from it before it looks at the (invalid) way to apply it.
+fn is_readable(page: u64) -> bool {
+    const NO_WAY: libc::c_long = 0x7fff;
+    // SAFETY: with an invalid first argument the call changes nothing, and an unreadable mask is an error code.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            NO_WAY,
+            page,
+            std::ptr::null_mut::<libc::c_void>(),
+            8usize,
+        )
+    };
+    // SAFETY: the location of this thread's errno is always valid.
+    result == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_not_read() {
+        let value = [7u64, 9];
+        let address = (&raw const value) as u64;
+        assert_eq!(Asked.word(address + 8), Some(9));
+        assert_eq!(Known.word(address), Some(7));
+        assert_eq!(Asked.int(address), Some(7));
+        assert_eq!(
+            Asked.bytes(address, 9),
+            Some(vec![7, 0, 0, 0, 0, 0, 0, 0, 9])
+        );
+        for odd in [0, 8, 4095, address + 1, 1 << BITS, u64::MAX - 7] {
+            assert_eq!(Known.word(odd), None, "{odd:#x}");
+            assert_eq!(Asked.word(odd), None, "{odd:#x}");
+        }
+        // SAFETY: a fresh mapping that nobody else uses.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                8192,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        } as u64;
+        assert_eq!(Asked.word(page), None);
+        assert_eq!(Asked.bytes(page - 1, 4), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! Python frames of the calling thread, read by plain loads: the GIL is never taken (in a hook that would stop PyTorch for
+//! good), and of Python nothing is called but two functions that only look at a flag and at a thread-local value.
+
+mod cache;
+mod code;
+mod find;
+mod layout;
+mod lines;
+mod memory;
+pub mod merge;
+mod text;
+mod walk;
+pub mod words;
+
+use super::super::channel;
+use super::super::raw::Raw;
+use super::super::state::Recorder;
+use find::Interpreter;
+use memory::{Asked, Known};
+use merge::Placed;
+use oomhook_trace::Record;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use walk::Walk;
+
+/// Most Python frames of a stack, with the mark of a gap.
+pub const MOST_FRAMES: usize = walk::INNERMOST + walk::OUTERMOST + 1;
+
+/// `Interpreter::checked`: its frames have been found where they should be.
+const SOUND: u8 = 1;
+
+/// Set for good when an interpreter cannot be read.
+static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// The Python frames of a stack.
+pub struct Stack {
+    frames: [Placed; MOST_FRAMES],
+    length: usize,
+    /// Where the function lies that evaluates them.
+    pub evaluation: Range<u64>,
+}
+
+impl Stack {
+    /// Without frames.
+    pub fn new() -> Stack {
+        Stack {
+            frames: [Placed::default(); MOST_FRAMES],
+            length: 0,
+            evaluation: 0..0,
+        }
+    }
+
+    /// The frames, innermost first.
+    pub fn frames(&self) -> &[Placed] {
+        &self.frames[..self.length]
+    }
+
+    fn push(&mut self, frame: Placed) {
+        self.frames[self.length] = frame;
+        self.length += 1;
+    }
+}
+
+/// Fills `to` with the calling thread's Python frames, if it has any. The loaded objects are those of this generation.
+#[inline]
+pub fn capture(recorder: &Recorder, generation: u32, to: &mut Stack) {
+    if IS_OFF.load(Ordering::Relaxed) {
+        return;
+    }
+    for interpreter in find::interpreters(generation) {
+        take(recorder, interpreter, to);
+        if to.length > 0 {
+            break;
+        }
+    }
+}
+
+fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
+    if !interpreter.is_initialized() {
+        return;
+    }
+    let Some(thread) = interpreter.thread_state() else {
+        return;
+    };
+    let layout = match &interpreter.layout {
+        Ok(layout) => layout,
+        Err(reason) => return switch_off(recorder, reason),
+    };
+    let mut walk = Walk::new();
+    let types = &interpreter.types;
+    if interpreter.checked.load(Ordering::Relaxed) == SOUND {
+        // A chain that breaks off (it never should) is good up to there.
+        let _ = walk.run(layout, thread, types.code, Known);
+    } else {
+        let whole = walk.run(layout, thread, types.code, Asked).is_ok();
+        let (inner, _, outer) = walk.finish();
+        let mut frames = inner.iter().chain(outer);
+        if !whole || !frames.all(|frame| code::is_sound(layout, types, frame, Asked)) {
+            let (major, minor) = (interpreter.version >> 24, interpreter.version >> 16 & 0xff);
+            let reason =
+                format!("this build of CPython {major}.{minor} keeps its frames in an unknown way");
+            return switch_off(recorder, &reason);
+        }
+        if inner.is_empty() {
+            return;
+        }
+        interpreter.checked.store(SOUND, Ordering::Relaxed);
+        walk = Walk::new();
+        let _ = walk.run(layout, thread, types.code, Known);
+    }
+    let (inner, left_out, outer) = walk.finish();
+    let word = |frame| code::word(recorder, layout, types, frame);
+    for frame in inner {
+        to.push(Placed {
+            word: word(frame),
+            by: frame.by,
+        });
+    }
+    if let Some(last) = inner.last().filter(|_| left_out > 0) {
+        to.push(Placed {
+            word: words::gap(left_out),
+            by: last.by,
+        });
+    }
+    for frame in outer {
+        to.push(Placed {
+            word: word(frame),
+            by: frame.by,
+        });
+    }
+    to.evaluation = interpreter.evaluation().clone();
+    // Its end may have begun meanwhile, and with it the end of this thread's frames.
+    if !interpreter.is_initialized() {
+        to.length = 0;
+    }
+}
+
+#[cold]
+fn switch_off(recorder: &Recorder, reason: &str) {
+    if IS_OFF.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let note = Record::Note {
+        time_ns: recorder.now(),
+        text: format!("no Python frames in stacks: {reason}; native frames are recorded"),
+    };
+    channel::send(&recorder.sender, Raw::boxed(note));
+}
