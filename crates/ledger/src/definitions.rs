@@ -158,6 +158,11 @@ impl Definitions {
         self.frames.get(&id).copied()
     }
 
+    /// Every stack.
+    pub fn stacks(&self) -> impl Iterator<Item = &[FrameId]> {
+        self.stacks.keys().map(|id| self.stack(*id))
+    }
+
     /// The frames of a stack, innermost first; empty if there is no such stack.
     #[must_use]
     pub fn stack(&self, id: StackId) -> &[FrameId] {

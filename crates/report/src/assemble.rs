@@ -337,6 +337,7 @@ fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool
             library: Rc::clone(&stack.library),
             site_frame: stack.site_frame,
             python_site: stack.python_site.clone(),
+            autograd_node: stack.autograd_node.clone(),
             stack: Rc::clone(&stack.frames),
             phase: None,
             log: Vec::new(),

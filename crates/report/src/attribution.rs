@@ -226,6 +226,15 @@ fn parameters(function: &str) -> &str {
     parameters.trim_end_matches(')')
 }
 
+/// The node of PyTorch's backward pass that a function runs: `torch::autograd::generated::AddmmBackward0::apply(…)` is
+/// `AddmmBackward0`. (Its threads have no Python frames: this is what the reader knows from `grad_fn`.)
+#[must_use]
+pub fn autograd_node(function: &str) -> Option<&str> {
+    let name = bare_name(function).strip_prefix("torch::autograd::")?;
+    let node = name.strip_suffix("::apply")?.rsplit("::").next()?;
+    (node != "PyNode").then_some(node)
+}
+
 /// True if the function runs what was left for the end of the process.
 #[must_use]
 pub fn runs_at_exit(frame: Seen<'_>) -> bool {
@@ -462,6 +471,22 @@ mod tests {
             "f",
         ] {
             assert_eq!(torch(other), Owner::File("libtorch_cuda.so"), "{other}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_the_backward_pass_are_known_by_their_functions() {
+        let apply = "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)";
+        assert_eq!(autograd_node(apply), Some("AddmmBackward0"));
+        let sums = "torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)";
+        assert_eq!(autograd_node(sums), Some("AccumulateGrad"));
+        for other in [
+            "torch::autograd::PyNode::apply(std::vector<at::Tensor>&&)",
+            "torch::autograd::generated::AddmmBackward0_apply_functional(std::vector<at::Tensor>&&)",
+            "app::generated::AddmmBackward0::apply()",
+            "torch::autograd::apply()",
+        ] {
+            assert_eq!(autograd_node(other), None, "{other}");
         }
     }
 

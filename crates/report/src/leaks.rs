@@ -68,7 +68,7 @@ type Key = (
 fn key(site: &Site) -> Key {
     (
         site.label.to_string(),
-        site.python_site.as_deref().map(str::to_owned),
+        site.origin().map(str::to_owned),
         site.library.to_string(),
         site.space,
         site.device,
@@ -92,7 +92,7 @@ fn classify(ledger: &Ledger, resolver: &mut Resolver<'_>) -> HashMap<Key, LeakCl
         let stack = resolver.stack(row.key.stack);
         let key = (
             stack.label.to_string(),
-            stack.python_site.as_deref().map(str::to_owned),
+            stack.origin().map(str::to_owned),
             stack.library.to_string(),
             row.key.space.name(),
             row.key.device.map(u32::from),

@@ -91,7 +91,10 @@ mod tests {
     #[test]
     fn a_frame_of_the_program_is_left_in_every_stack() {
         // The same function called in two ways from outside, and a stack that is cut short.
-        assert_eq!(find(&[&[1, 2, 3, 100], &[1, 2, 3, 101]]).passed(&[1, 2, 3, 100]), 0);
+        assert_eq!(
+            find(&[&[1, 2, 3, 100], &[1, 2, 3, 101]]).passed(&[1, 2, 3, 100]),
+            0
+        );
         let short = find(&[&[1, 2, 3, 40, 100], &[1, 2, 100], &[1, 2, 3, 41, 100]]);
         assert_eq!(short.passed(&[1, 2, 3, 40, 100]), 1);
         assert_eq!(find(&[&[1, 100], &[1, 101]]), Leaves::default());

@@ -27,6 +27,7 @@ pub mod attribution;
 pub mod baseline;
 pub mod gate;
 pub mod leaks;
+mod leaves;
 pub mod merge;
 pub mod objects;
 pub mod resolve;

@@ -1,13 +1,14 @@
 //! Stacks to frames and sites, each once.
 
 use crate::attribution::{self, Owner, Role, Seen};
+use crate::leaves::Leaves;
 use crate::schema::{self as shown, Language};
 use crate::sentences as say;
 use crate::symbols::{Symbol, Symbols};
 use oomhook_ledger::definitions::{Definitions, Frame};
 use oomhook_trace::record::{CallId, Code};
 use oomhook_trace::{FrameId, StackId, ThreadId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// How much of a stack is named.
@@ -35,10 +36,24 @@ pub struct Stack {
     pub library: Rc<str>,
     /// The innermost Python line of a person's own, else of an installed package.
     pub python_site: Option<Rc<str>>,
+    /// The node of PyTorch's backward pass that asked.
+    pub autograd_node: Option<Rc<str>>,
+    /// The site was worked out without names.
+    pub is_estimated: bool,
     /// The serving allocator that was passed over.
     pub via: Option<&'static str>,
     /// It passes through the end of the process.
     pub at_exit: bool,
+}
+
+impl Stack {
+    /// What made the site ask, as far as it is told: a line of Python, or a node of the backward pass.
+    #[must_use]
+    pub fn origin(&self) -> Option<&str> {
+        self.python_site
+            .as_deref()
+            .or(self.autograd_node.as_deref())
+    }
 }
 
 type Named = Rc<[(Rc<shown::Frame>, Role, bool)]>;
@@ -50,6 +65,10 @@ pub struct Resolver<'a> {
     depth: Depth,
     frames: HashMap<FrameId, Named>,
     stacks: HashMap<StackId, Rc<Stack>>,
+    /// What is passed over where there are no names; found out when the first stack is asked for.
+    leaves: Option<Leaves>,
+    /// Libraries where something was.
+    without_names: BTreeSet<String>,
     words: HashMap<&'a str, Rc<str>>,
 }
 
@@ -66,6 +85,8 @@ impl<'a> Resolver<'a> {
             depth,
             frames: HashMap::new(),
             stacks: HashMap::new(),
+            leaves: None,
+            without_names: BTreeSet::new(),
             words: HashMap::new(),
         }
     }
@@ -78,7 +99,14 @@ impl<'a> Resolver<'a> {
 
     /// What the reader should be told about the names.
     pub fn notes(&mut self) -> Vec<String> {
-        self.symbols.notes()
+        let mut notes = self.symbols.notes();
+        let without_names = std::mem::take(&mut self.without_names);
+        notes.extend(
+            without_names
+                .iter()
+                .map(|library| say::runtime_without_names(library)),
+        );
+        notes
     }
 
     /// A call's name.
@@ -105,6 +133,57 @@ impl<'a> Resolver<'a> {
         stack
     }
 
+    /// How many innermost frames lie in one library, have no names and would be somebody's.
+    fn nameless(&mut self, stack: &[FrameId]) -> usize {
+        let mut file = None;
+        let frames = stack.iter().take_while(|id| {
+            let Some(Frame::Native { library, .. }) = self.definitions.frame(**id) else {
+                return false;
+            };
+            let named = self.frame(**id);
+            let is_nameless =
+                matches!(&*named, [(frame, Role::Caller, _)] if frame.function.is_none());
+            is_nameless && library != 0 && *file.get_or_insert(library) == library
+        });
+        frames.count()
+    }
+
+    /// The stack without what the driver itself has on it.
+    fn outside_of_driver<'s>(&mut self, stack: &'s [FrameId]) -> &'s [FrameId] {
+        let is_drivers = |id: &FrameId| {
+            let named = self.frame(*id);
+            named
+                .iter()
+                .all(|(_, role, _)| matches!(role, Role::Own | Role::Driver))
+        };
+        let length = stack.iter().copied().take_while(is_drivers).count();
+        &stack[length..]
+    }
+
+    /// How many innermost frames of a stack are a runtime's without names.
+    fn passed(&mut self, stack: &[FrameId]) -> usize {
+        if self.leaves.is_none() {
+            let definitions = self.definitions;
+            let all: Vec<&[FrameId]> = definitions
+                .stacks()
+                .map(|stack| self.outside_of_driver(stack))
+                .collect();
+            let leaves = Leaves::find(all.into_iter(), |stack| self.nameless(stack));
+            self.leaves = Some(leaves);
+        }
+        let outside = self.outside_of_driver(stack);
+        let passed = self
+            .leaves
+            .as_ref()
+            .map_or(0, |leaves| leaves.passed(outside));
+        if passed == 0 {
+            return 0;
+        }
+        let library = self.frame(outside[0])[0].0.library.clone();
+        self.without_names.insert(library);
+        stack.len() - outside.len() + passed
+    }
+
     fn name(&mut self, id: StackId) -> Stack {
         let mut frames = Vec::new();
         let mut site_frame = None;
@@ -112,7 +191,10 @@ impl<'a> Resolver<'a> {
         let mut via = None;
         let mut at_exit = false;
         let (mut own_line, mut installed_line) = (None, None);
-        for frame in self.definitions.stack(id) {
+        let mut autograd_node: Option<Rc<str>> = None;
+        let all = self.definitions.stack(id);
+        let passed = self.passed(all);
+        for (number, frame) in all.iter().enumerate() {
             if own_line.is_none()
                 && let Some(Frame::Python { code, .. }) = self.definitions.frame(*frame)
             {
@@ -126,13 +208,17 @@ impl<'a> Resolver<'a> {
                 }
             }
             if self.depth == Depth::ToSite && site_frame.is_some() {
-                // Beyond the site only the end of the process matters.
+                // Beyond the site only the end of the process matters, and what runs PyTorch's backward pass.
                 at_exit = at_exit || self.is_libc(*frame) && self.runs_at_exit(*frame);
+                if autograd_node.is_none() && self.is_torch(*frame) {
+                    autograd_node = self.autograd_node(*frame);
+                }
                 continue;
             }
+            autograd_node = autograd_node.or_else(|| self.autograd_node(*frame));
             for (frame, role, exits) in self.frame(*frame).iter() {
                 at_exit |= *exits;
-                if site_frame.is_none() {
+                if site_frame.is_none() && number >= passed {
                     match role {
                         Role::Caller => site_frame = Some(frames.len()),
                         Role::Serving(name) => via = via.or(Some(*name)),
@@ -152,6 +238,8 @@ impl<'a> Resolver<'a> {
             label: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
             library: site.map_or_else(|| "unknown".into(), |frame| self.owner(frame).into()),
             python_site: python.map(Into::into),
+            autograd_node,
+            is_estimated: passed > 0,
             via,
             at_exit,
             site_frame,
@@ -180,12 +268,31 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn is_libc(&self, id: FrameId) -> bool {
+    fn is_in(&self, id: FrameId, file: &str) -> bool {
         let library = match self.definitions.frame(id) {
             Some(Frame::Native { library, .. }) => self.definitions.library(library),
             _ => None,
         };
-        library.is_some_and(|library| attribution::file_name(&library.path).starts_with("libc.so"))
+        library.is_some_and(|library| attribution::file_name(&library.path).starts_with(file))
+    }
+
+    fn is_libc(&self, id: FrameId) -> bool {
+        self.is_in(id, "libc.so")
+    }
+
+    fn is_torch(&self, id: FrameId) -> bool {
+        self.is_in(id, "libtorch")
+    }
+
+    fn autograd_node(&mut self, id: FrameId) -> Option<Rc<str>> {
+        let named = self.frame(id);
+        let mut functions = named.iter().filter_map(|(frame, ..)| {
+            let is_native = frame.language == Language::Native;
+            frame.function.as_deref().filter(|_| is_native)
+        });
+        functions
+            .find_map(attribution::autograd_node)
+            .map(Into::into)
     }
 
     fn runs_at_exit(&mut self, id: FrameId) -> bool {

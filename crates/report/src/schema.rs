@@ -281,9 +281,23 @@ pub struct Site {
     pub site_frame: Option<usize>,
     /// The innermost Python line of a person's own, else of an installed package: `train.py:88 step`.
     pub python_site: Option<Rc<str>>,
+    /// The node of PyTorch's backward pass that asked: `AddmmBackward0`.
+    pub autograd_node: Option<Rc<str>>,
+    /// Which frame is the site was worked out without names: the runtime inside the program has none.
+    pub site_estimated: bool,
     /// Innermost first.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,
+}
+
+impl Site {
+    /// What made the site ask, as far as it is told: a line of Python, or a node of the backward pass.
+    #[must_use]
+    pub fn origin(&self) -> Option<&str> {
+        self.python_site
+            .as_deref()
+            .or(self.autograd_node.as_deref())
+    }
 }
 
 /// A leak.
@@ -442,6 +456,8 @@ pub struct Oom {
     pub site_frame: Option<usize>,
     /// The innermost Python line of a person's own, else of an installed package.
     pub python_site: Option<Rc<str>>,
+    /// The node of PyTorch's backward pass that asked.
+    pub autograd_node: Option<Rc<str>>,
     /// Who asked, innermost first.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,

@@ -590,6 +590,14 @@ pub fn other_build(library: &str) -> String {
     format!("{library} was rebuilt or replaced since the recording: its frames stay without names")
 }
 
+/// A runtime inside a program was told by what all stacks share.
+#[must_use]
+pub fn runtime_without_names(library: &str) -> String {
+    format!(
+        "{library} has no names: the innermost frames that its stacks share were taken for the CUDA runtime inside it"
+    )
+}
+
 /// Nothing to gate on.
 pub const GATE_NO_DATA: &str =
     "no data: no CUDA allocation was recorded, so there is nothing to judge (this never passes)";

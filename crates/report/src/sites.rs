@@ -98,6 +98,8 @@ fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
         call: resolver.call(sum.call),
         site_frame: stack.site_frame,
         python_site: stack.python_site.clone(),
+        autograd_node: stack.autograd_node.clone(),
+        site_estimated: stack.is_estimated,
         stack: Rc::clone(&stack.frames),
     }
 }

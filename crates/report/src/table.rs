@@ -109,12 +109,12 @@ fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     match by {
         By::Site | By::Stack => {
             let stack = resolver.stack(row.key.stack);
-            let python = stack.python_site.as_deref();
-            label::with_python(
+            let origin = stack.origin();
+            label::with_origin(
                 &stack.frames,
                 None,
                 &stack.label,
-                python.filter(|line| *line != &*stack.label),
+                origin.filter(|line| *line != &*stack.label),
                 usize::MAX,
             )
         }

@@ -137,7 +137,7 @@ const FROM: &str = " < ";
 /// A site with the Python line that led to it, if that is another frame, in at most so many columns: half of them at most
 /// for the line, whose place is never cut.
 #[must_use]
-pub fn with_python(
+pub fn with_origin(
     stack: &Rc<[Rc<Frame>]>,
     site_frame: Option<usize>,
     site: &str,
@@ -187,8 +187,8 @@ pub fn of_stack(
 #[must_use]
 pub fn site(site: &Site, columns: usize, tell: Option<&str>) -> String {
     let in_columns = |columns| {
-        let python = site.python_site.as_deref();
-        with_python(&site.stack, site.site_frame, &site.label, python, columns)
+        let origin = site.origin();
+        with_origin(&site.stack, site.site_frame, &site.label, origin, columns)
     };
     let whole = in_columns(usize::MAX);
     for additions in additions(site, &whole, tell) {

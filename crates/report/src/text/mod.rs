@@ -239,8 +239,8 @@ fn headline_leak(sum: &LeakSum<'_>, columns: usize) -> String {
     text.push_str(if sum.only { say::FROM } else { say::MOST_FROM });
     let left = columns.saturating_sub(width(&text));
     let site = &sum.first.site;
-    let python = site.python_site.as_deref();
-    let label = label::with_python(&site.stack, site.site_frame, &site.label, python, left);
+    let origin = site.origin();
+    let label = label::with_origin(&site.stack, site.site_frame, &site.label, origin, left);
     text.push_str(&label);
     text
 }

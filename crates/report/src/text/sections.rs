@@ -133,8 +133,9 @@ impl Page<'_> {
     fn asker(&mut self, oom: &Oom, indent: &str) {
         let mark = format!("{indent}{}", say::ASKED_BY);
         let room = self.width().saturating_sub(mark.len());
-        let python = oom.python_site.as_deref();
-        let site = label::with_python(&oom.stack, oom.site_frame, &oom.label, python, room);
+        let origin = oom.python_site.as_deref();
+        let origin = origin.or(oom.autograd_node.as_deref());
+        let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room);
         self.line(format!("{mark}{site}"));
     }
 

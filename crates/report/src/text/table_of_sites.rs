@@ -44,7 +44,7 @@ pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -
     for (site, class) in sites {
         let key = (
             &site.label,
-            site.python_site.as_deref(),
+            site.origin(),
             &site.library,
             site.space,
             site.via,
