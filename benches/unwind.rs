@@ -19,13 +19,14 @@ mod preload {
     }
     pub mod stack {
         pub mod native;
+        mod room;
     }
 }
 
 use framehop::{ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Module, Unwinder};
 use object::{Object, ObjectSection};
 use preload::libraries;
-use preload::stack::native::{self, Frame};
+use preload::stack::native::{self, Frames};
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::path::Path;
@@ -52,17 +53,17 @@ const WAYS: [(&str, Take); 6] = [
 ];
 
 fn ours(depth: usize) -> usize {
-    let mut frames = [Frame::default(); 64];
-    let found = native::walk::capture(UNLOADS.with(std::cell::Cell::get), &mut frames[..depth]);
-    black_box(&frames);
-    found.expect("no stack is left to libgcc")
+    let mut frames = Frames::new(depth);
+    let found = native::walk::capture(UNLOADS.with(std::cell::Cell::get), &mut frames);
+    found.expect("no stack is left to libgcc");
+    black_box(&frames[..]).len()
 }
 
 fn ours_checked(depth: usize) -> usize {
-    let mut frames = [Frame::default(); 64];
-    let found = native::walk::capture(libraries::now().unloads, &mut frames[..depth]);
-    black_box(&frames);
-    found.expect("no stack is left to libgcc")
+    let mut frames = Frames::new(depth);
+    let found = native::walk::capture(libraries::now().unloads, &mut frames);
+    found.expect("no stack is left to libgcc");
+    black_box(&frames[..]).len()
 }
 
 thread_local! {
@@ -196,10 +197,9 @@ fn libgcc(depth: usize) -> usize {
 }
 
 fn unsynchronized(depth: usize) -> usize {
-    let mut frames = [Frame::default(); 64];
-    let found = native::libgcc::capture(&mut frames[..depth]);
-    black_box(&frames);
-    found
+    let mut frames = Frames::new(depth);
+    native::libgcc::capture(&mut frames);
+    black_box(&frames[..]).len()
 }
 
 fn synchronized(depth: usize) -> usize {

@@ -16,15 +16,13 @@ mod preload {
     }
     pub mod stack {
         pub mod native;
+        mod room;
     }
 }
 
 use preload::libraries;
-use preload::stack::native::{self, Frame};
+use preload::stack::native::{self, Frame, Frames, MOST_FRAMES};
 use std::ffi::c_long;
-
-/// As many as any setting keeps.
-const MOST: usize = 256;
 
 /// Compares the two walks of the calling thread's stack. The number of frames; negative if our own walk left the stack to
 /// libgcc's.
@@ -39,14 +37,15 @@ pub extern "C" fn unwind_check() -> c_long {
         }
     });
     let counts = libraries::now();
-    let mut theirs = [Frame::default(); MOST];
-    let length = native::libgcc::capture(&mut theirs);
+    let mut theirs = Frames::new(MOST_FRAMES);
+    native::libgcc::capture(&mut theirs);
+    let length = theirs.len();
     // Twice: as the rules are found, and as the cache has them.
     for look in 0..2 {
-        let mut ours = [Frame::default(); MOST];
+        let mut ours = Frames::new(MOST_FRAMES);
         match native::walk::capture(counts.unloads, &mut ours) {
-            Ok(found) if ours[..found] == theirs[..length] => {}
-            Ok(found) => tell(look, &ours[..found], &theirs[..length]),
+            Ok(()) if ours[..] == theirs[..] => {}
+            Ok(()) => tell(look, &ours, &theirs),
             Err(_) => return -(length as c_long),
         }
     }

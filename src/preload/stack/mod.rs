@@ -2,16 +2,17 @@
 
 mod native;
 mod python;
+mod room;
 
 use super::libraries;
 use super::state::Recorder;
-use native::Frame;
+use native::Frames;
+pub use native::MOST_FRAMES;
 pub use python::words;
+use room::Room;
 
-/// Most native frames that any setting can ask for.
-pub const MOST_FRAMES: usize = 256;
 /// Most words of a stack.
-const MOST_WORDS: usize = MOST_FRAMES + python::MOST_FRAMES;
+const MOST_WORDS: usize = native::MOST_FRAMES + python::MOST_FRAMES;
 
 /// Captures the calling thread's stack: a reference into the table; 0 if there is no frame, or no room.
 pub fn capture(recorder: &Recorder) -> u32 {
@@ -19,28 +20,23 @@ pub fn capture(recorder: &Recorder) -> u32 {
     if !config.native_stacks && !config.python_stacks {
         return 0;
     }
-    let mut frames = [Frame::default(); MOST_FRAMES];
     let counts = libraries::now();
-    let mut length = 0;
+    let mut frames = Frames::new(config.depth);
     if config.native_stacks {
-        let depth = config.depth.min(MOST_FRAMES);
-        length = native::capture(counts.unloads, &mut frames[..depth]);
+        native::capture(counts.unloads, &mut frames);
     }
     let mut python = python::Stack::new();
     if config.python_stacks {
         python::capture(recorder, counts.generation, &mut python);
     }
-    let mut words = [0u64; MOST_WORDS];
-    let length = python::merge::merge(
-        &frames[..length],
-        python.frames(),
-        &python.evaluation,
-        &mut words,
-    );
-    if length == 0 {
+    let mut words = Room::<u64, MOST_WORDS>::new(MOST_WORDS);
+    python::merge::merge(&frames, python.frames(), &python.evaluation, |word| {
+        words.push(word);
+    });
+    if words.is_empty() {
         return 0;
     }
-    recorder.stacks.intern(counts.generation, &words[..length])
+    recorder.stacks.intern(counts.generation, &words)
 }
 
 /// The first unwind and the first scan are slow and may allocate: done before the first event.

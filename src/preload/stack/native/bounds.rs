@@ -6,6 +6,8 @@
 use std::cell::Cell;
 
 const PAGE: u64 = 4096;
+/// One past the addresses that are a program's, with 47 and with 56 bits, less what is looked at beyond.
+const USER_END: u64 = (1 << 56) - (1 << 32);
 /// Pages asked for at once.
 const PAGES: usize = 32;
 /// Pages between the stack pointer and the thread's own end of the stack that are asked for (64 MiB): beyond, the stack
@@ -27,8 +29,7 @@ impl Bounds {
     /// True if these bytes may be read.
     #[inline]
     pub fn holds(self, at: u64, bytes: u64) -> bool {
-        // The bounds are real addresses, far below the largest number.
-        at >= self.low && at <= self.high.wrapping_sub(bytes)
+        at >= self.low && at < self.high && self.high - at >= bytes
     }
 
     /// The same memory and more.
@@ -56,6 +57,9 @@ pub fn of(stack: u64) -> Option<Bounds> {
 
 #[cold]
 fn look(stack: u64) -> Option<Bounds> {
+    if stack >= USER_END {
+        return None;
+    }
     let low = stack & !(PAGE - 1);
     let mut high = low;
     // The end of a thread's own stack: there lies the thread's control block, or what the kernel gave the program.

@@ -17,6 +17,8 @@ pub mod unwind_info;
 #[cfg(target_arch = "x86_64")]
 pub mod walk;
 
+use super::room::Room;
+
 /// A native frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
@@ -26,17 +28,23 @@ pub struct Frame {
     pub stack: u64,
 }
 
-/// Fills `to` with frames, innermost first, without our own ones; their number. `unloads` is the loader's count of
-/// objects that went.
+/// Most native frames that any setting can ask for.
+pub const MOST_FRAMES: usize = 256;
+
+/// The frames of a stack, innermost first.
+pub type Frames = Room<Frame, MOST_FRAMES>;
+
+/// Fills `to` with frames, innermost first, without our own ones. `unloads` is the loader's count of objects that went.
 #[inline]
-pub fn capture(unloads: u32, to: &mut [Frame]) -> usize {
+pub fn capture(unloads: u32, to: &mut Frames) {
     #[cfg(target_arch = "x86_64")]
-    if let Ok(length) = walk::capture(unloads, to) {
-        return length;
+    if walk::capture(unloads, to).is_ok() {
+        return;
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = unloads;
-    libgcc::capture(to)
+    to.clear();
+    libgcc::capture(to);
 }
 
 /// Makes what a capture needs ready.
@@ -44,7 +52,7 @@ pub fn warm_up() {
     #[cfg(target_arch = "x86_64")]
     unwind_info::prepare();
     // libgcc's first walk is slow and may allocate.
-    libgcc::capture(&mut [Frame::default(); 8]);
+    libgcc::capture(&mut Frames::new(8));
 }
 
 /// The calling thread ends.

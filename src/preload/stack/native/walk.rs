@@ -1,12 +1,12 @@
 //! Our own walk: from frame to frame by cached rules, with two or three loads a frame. It reads only the calling
 //! thread's stack, within its bounds, and gives the whole stack up when it meets what it does not understand.
 
-use super::Frame;
 use super::bounds::{self, Bounds};
 use super::cache::RULES;
 use super::remembered::{self, Memory, Position, Registers, Saved};
 use super::rule::{Kind, Rule, Saved as Save};
 use super::unwind_info::{self, signal};
+use super::{Frame, Frames};
 use crate::preload::libraries;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ const MOST_OWN: usize = 32;
 
 /// Fills `to` with the frames of the calling thread, innermost first, without our own.
 #[inline(never)]
-pub fn capture(unloads: u32, to: &mut [Frame]) -> Result<usize, NotUnderstood> {
+pub fn capture(unloads: u32, to: &mut Frames) -> Result<(), NotUnderstood> {
     let (pc, stack, frame): (u64, u64, u64);
     // SAFETY: reads three registers; nothing is changed.
     unsafe {
@@ -42,13 +42,11 @@ pub fn capture(unloads: u32, to: &mut [Frame]) -> Result<usize, NotUnderstood> {
             bounds,
             own: libraries::own_range(),
             to,
-            length: 0,
         };
         match memory {
-            Some(memory) => walk.with_memory(memory, unloads)?,
-            None => walk.without_memory(unloads)?,
+            Some(memory) => walk.with_memory(memory, unloads),
+            None => walk.without_memory(unloads),
         }
-        Ok(walk.length)
     })
 }
 
@@ -87,8 +85,7 @@ struct Walk<'a> {
     behind: u64,
     bounds: Bounds,
     own: Range<usize>,
-    to: &'a mut [Frame],
-    length: usize,
+    to: &'a mut Frames,
 }
 
 /// What one step outwards led to.
@@ -103,22 +100,15 @@ impl Walk<'_> {
     /// Keeps the frame, unless it is ours; false if there is no more room.
     #[inline]
     fn keep(&mut self) -> bool {
-        if self.own.contains(&(self.at.pc as usize)) {
-            return true;
-        }
-        let Some(frame) = self.to.get_mut(self.length) else {
-            return false;
-        };
-        *frame = Frame {
-            address: self.at.pc,
-            stack: self.at.stack,
-        };
-        self.length += 1;
-        true
+        self.own.contains(&(self.at.pc as usize))
+            || self.to.push(Frame {
+                address: self.at.pc,
+                stack: self.at.stack,
+            })
     }
 
     fn without_memory(&mut self, unloads: u32) -> Result<(), NotUnderstood> {
-        for _ in 0..self.to.len() + MOST_OWN {
+        for _ in 0..self.to.limit() + MOST_OWN {
             if !self.keep() || matches!(self.step(unloads)?, Step::End) {
                 break;
             }
@@ -128,7 +118,7 @@ impl Walk<'_> {
 
     fn with_memory(&mut self, memory: &mut Memory, unloads: u32) -> Result<(), NotUnderstood> {
         let mut position = memory.begin(unloads);
-        for _ in 0..self.to.len() + MOST_OWN {
+        for _ in 0..self.to.limit() + MOST_OWN {
             let is_call = self.behind == 1;
             if is_call && memory.find(&mut position, self.at) {
                 let known = position;

@@ -22,20 +22,18 @@ pub struct Placed {
     pub by: Evaluation,
 }
 
-/// Merges innermost-first stacks into `to` (which has room for both); how many words there are. Python frames come
+/// Merges innermost-first stacks and hands over the words of the one. Python frames come
 /// just inside of the native frame that evaluates them. Those for which there is none (beyond the depth that is kept, or
 /// on another stack) stay with what comes after them, at last at the end: none is lost, and the order is kept.
 pub fn merge(
     native: &[Frame],
     python: &[Placed],
     evaluation: &Range<u64>,
-    to: &mut [u64],
-) -> usize {
-    let mut length = 0;
-    let mut put = |word: u64| {
-        to[length] = word;
-        length += 1;
-    };
+    mut put: impl FnMut(u64),
+) {
+    if python.is_empty() {
+        return native.iter().for_each(|frame| put(frame.address));
+    }
     // Native frames before `passed` are in; those before `free` evaluate no more Python frames.
     let (mut passed, mut free) = (0, 0);
     let mut kept = 0;
@@ -68,7 +66,6 @@ pub fn merge(
     }
     native[passed..].iter().for_each(|frame| put(frame.address));
     python[kept..].iter().for_each(|frame| put(frame.word));
-    length
 }
 
 #[cfg(test)]
@@ -94,11 +91,11 @@ mod tests {
                 by: *by,
             })
             .collect();
-        let mut to = [0; 64];
+        let mut to = Vec::new();
         // Addresses 500 to 599 are the evaluation's.
-        let length = merge(native, &python, &(500..600), &mut to);
-        assert_eq!(length, native.len() + python.len(), "nothing is lost");
-        to[..length].to_vec()
+        merge(native, &python, &(500..600), |word| to.push(word));
+        assert_eq!(to.len(), native.len() + python.len(), "nothing is lost");
+        to
     }
 
     use Evaluation::{At, Next};

@@ -1,0 +1,72 @@
+//! Room on our own stack for a list of bounded length. It is not cleared first: that would cost more than a short stack does.
+
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+
+/// A list of at most `N` items.
+pub struct Room<T, const N: usize> {
+    items: [MaybeUninit<T>; N],
+    length: usize,
+    limit: usize,
+}
+
+impl<T: Copy, const N: usize> Room<T, N> {
+    /// Nothing yet, and never more than `limit` items.
+    #[inline]
+    pub fn new(limit: usize) -> Room<T, N> {
+        Room {
+            items: [const { MaybeUninit::uninit() }; N],
+            length: 0,
+            limit: limit.min(N),
+        }
+    }
+
+    /// Most items that it takes.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Adds an item; false if there is no more room.
+    #[inline]
+    pub fn push(&mut self, item: T) -> bool {
+        if self.length >= self.limit {
+            return false;
+        }
+        self.items[self.length].write(item);
+        self.length += 1;
+        true
+    }
+
+    /// Takes all items out.
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+}
+
+impl<T, const N: usize> Deref for Room<T, N> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the first `length` items have been written, by `push` alone.
+        unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast(), self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Room;
+
+    #[test]
+    fn it_takes_what_it_has_room_for() {
+        let mut room: Room<u64, 4> = Room::new(9);
+        assert!((0..4).all(|number| room.push(number)));
+        assert!(!room.push(4));
+        assert_eq!(&room[..], [0, 1, 2, 3]);
+        room.clear();
+        assert!(room.is_empty() && room.push(7));
+        assert_eq!(&room[..], [7]);
+        assert!(!Room::<u64, 4>::new(0).push(1));
+    }
+}
