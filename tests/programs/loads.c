@@ -15,10 +15,14 @@ static void *open_library(const char *name) {
     return handle;
 }
 
-static void call(void *library, const char *name) {
+SITE static void ask(void *library, const char *name, size_t size) {
     int (*function)(size_t) = (int (*)(size_t))dlsym(library, name);
     REQUIRE(function != NULL);
-    CHECK(function(3 * MIB));
+    CHECK(function(size));
+}
+
+static void call(void *library, const char *name) {
+    ask(library, name, 3 * MIB);
 }
 
 /* The library that leaked is gone, and another one lies where it lay. */
@@ -61,8 +65,30 @@ static void constructors(void) {
     printf("%ld\n", atomic_load(&count) + 200);
 }
 
+/* Two libraries lie at the same place in turn and leak, while other threads take memory. */
+static void swapped(void) {
+    pthread_t threads[2];
+    alarm(60);
+    CHECK(cudaFree(NULL));
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, allocate_on_and_on, NULL));
+    void *places[2] = {NULL, NULL};
+    int same = 0;
+    for (int i = 0; i < 400; i++) {
+        const char *names[2] = {"older_allocate", "twin_allocate"};
+        void *library = open_library(i % 2 ? "libtwin.so" : "libolder.so");
+        places[i % 2] = dlsym(library, names[i % 2]);
+        same += places[0] == places[1];
+        ask(library, names[i % 2], 4096);
+        ask(library, names[i % 2], 8192);
+        CHECK(dlclose(library));
+    }
+    atomic_store(&stop, 1);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL));
+    printf("%d %ld\n", same > 0, atomic_load(&count) + 800);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"replaced", replaced}, {"constructors", constructors});
+    PARTS({"replaced", replaced}, {"constructors", constructors}, {"swapped", swapped});
     return 0;
 }
