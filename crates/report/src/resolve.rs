@@ -355,14 +355,26 @@ const PYTHON: &str = "python";
 fn python(code: Option<&Code>, line: u32) -> (Rc<shown::Frame>, Role, bool) {
     let frame = Rc::new(shown::Frame {
         library: PYTHON.into(),
-        function: code.map(|code| code.name.clone()),
-        file: code.map(|code| code.file.clone()),
+        function: code.map(|code| printable(&code.name)),
+        file: code.map(|code| printable(&code.file)),
         line: Some(line).filter(|line| *line > 0),
         offset: 0,
         language: Language::Python,
     });
     let role = attribution::python_role(code.map_or("", |code| &code.file));
     (frame, role, false)
+}
+
+/// Python's names may be any text; what would steer a terminal or break a line is replaced.
+fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Stands for frames that were left out; nobody's place.
