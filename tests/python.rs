@@ -381,6 +381,46 @@ fn an_interpreter_may_come_late_and_begin_anew() {
 }
 
 #[test]
+fn a_subinterpreter_shows_its_own_frames_or_those_of_its_host() {
+    for python in known() {
+        let ran = python.run("sub.py", &[], &[]);
+        let frames = python_frames(&Value::from(stack_of(&ran, 5000)));
+        let names: Vec<_> = frames.iter().map(|frame| frame[2].clone()).collect();
+        // The state that a thread is known by is the main interpreter's before 3.12.
+        let wanted = if python.minor < 12 {
+            ["outer", "<module>"]
+        } else {
+            ["inner", "<module>"]
+        };
+        assert_eq!(names, wanted, "{python:?}");
+        let frames = python_frames(&Value::from(stack_of(&ran, 20)));
+        assert_eq!(frames.len(), 2, "{python:?} {frames:?}");
+    }
+}
+
+#[test]
+fn names_are_kept_however_little_is_kept_of_the_trace() {
+    let python = known().last().expect("a Python");
+    for keep in ["summary", "256KiB"] {
+        let ran = python.run("reuse.py", &[], &[("OOMHOOK_KEEP", keep)]);
+        assert_eq!(recorded(&ran), witnessed(&ran), "{keep}");
+    }
+}
+
+#[test]
+fn there_is_an_end_to_the_functions_that_get_a_name() {
+    let python = known().last().expect("a Python");
+    let ran = python.run("many.py", &[], &[]);
+    let note = "more than 32,767 different Python functions (code made at run time?): new ones have no name";
+    assert_eq!(ran.report["notes"], serde_json::json!([note]));
+    let frames = |bytes| python_frames(&Value::from(stack_of(&ran, bytes)));
+    // What had a name keeps it.
+    assert_eq!(frames(128)[1], serde_json::json!(["<string>", 2, "made_5"]));
+    assert_eq!(frames(256)[1], serde_json::json!([null, 2, null]));
+    assert_eq!(frames(256)[2][2], "made");
+}
+
+#[test]
 fn a_setting_says_which_stacks_are_taken() {
     let python = known().last().expect("a Python");
     let of = |setting: &str| python.run("shapes.py", &[], &[("OOMHOOK_STACKS", setting)]);
