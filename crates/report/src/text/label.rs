@@ -190,7 +190,7 @@ pub fn site(site: &Site, columns: usize, tell: Option<&str>) -> String {
     };
     let whole = in_columns(usize::MAX);
     let alone = in_columns(columns);
-    let has_line = site.python_site.as_ref() != Some(&site.label) && site.python_site.is_some();
+    let has_line = site.origin().is_some_and(|origin| *origin != *site.label);
     for additions in additions(site, &whole, tell) {
         let left = columns.saturating_sub(width(&additions));
         let label = in_columns(left);
@@ -282,7 +282,7 @@ mod tests {
         let shown = |function: &str, file: Option<&str>, columns: usize| {
             let frame = Rc::new(named(function, file));
             let label = frame.label();
-            with_python(&[frame].into(), Some(0), &label, Some(python), columns)
+            with_origin(&[frame].into(), Some(0), &label, Some(python), columns)
         };
         let alloc = |columns| {
             shown(
@@ -313,7 +313,7 @@ mod tests {
         let label = line.label();
         assert_eq!(label, "train.py:1024 step.<locals>.<lambda>");
         assert_eq!(
-            with_python(&[line].into(), Some(0), &label, Some(&label), 80),
+            with_origin(&[line].into(), Some(0), &label, Some(&label), 80),
             label
         );
     }
