@@ -120,18 +120,22 @@ fn ends<const FIRST: usize>(
 ) -> Option<()> {
     // An object's end is padded to a whole word.
     let words = length.div_ceil(8);
-    let by = |at: u64| by.rotate_left(at as u32 * 9) | 1;
-    if words >= FIRST as u64 + 2 {
-        let first: [u64; FIRST] = Known.words(data)?;
-        let last: [u64; 2] = Known.words(data + (words - 2) * 8)?;
-        for (at, word) in (0..).zip(first.into_iter().chain(last)) {
-            mix(word, by(at));
+    if words < (FIRST as u64).max(2) {
+        for at in 0..words {
+            mix(Known.word(data + at * 8)?, by.rotate_left(at as u32) | 1);
         }
         return Some(());
     }
-    for at in 0..words {
-        mix(Known.word(data + at * 8)?, by(at));
+    // They may overlap.
+    let first: [u64; FIRST] = Known.words(data)?;
+    let [one, other]: [u64; 2] = Known.words(data + (words - 2) * 8)?;
+    let mut at = 0;
+    while at < FIRST {
+        mix(first[at], by.rotate_left(at as u32) | 1);
+        at += 1;
     }
+    mix(one, by.rotate_left(40) | 1);
+    mix(other, by.rotate_left(50) | 1);
     Some(())
 }
 

@@ -40,9 +40,11 @@ pub trait Memory: Copy {
         if !is_aligned::<u64>(address) || !self.holds(address, 8 * N as u64) {
             return None;
         }
-        let start = std::ptr::with_exposed_provenance::<[u64; N]>(address as usize);
-        // SAFETY: as above.
-        Some(unsafe { start.read_volatile() })
+        let start = std::ptr::with_exposed_provenance::<u64>(address as usize);
+        // SAFETY: as above, for each of them.
+        Some(std::array::from_fn(|at| unsafe {
+            start.wrapping_add(at).read_volatile()
+        }))
     }
 
     /// So many bytes.
