@@ -108,7 +108,6 @@ impl Report {
         };
         let mut notes = facts.notes.clone();
         notes.extend(ledger.notes().iter().cloned());
-        notes.extend(resolver.notes());
         notes.extend(sentences::notes(&report, ledger));
         if has_unknown_site(&report) {
             let setting = |name| header.environment.get(name).map(String::as_str);
@@ -123,6 +122,7 @@ impl Report {
                 found.suppressed_blocks,
             ));
         }
+        notes.extend(resolver.notes());
         report.notes = notes;
         report
     }

@@ -1,6 +1,7 @@
 //! Stacks to frames and sites, each once.
 
 use crate::attribution::{self, Role, Seen};
+use crate::clean;
 use crate::schema::{Frame, Language};
 use crate::symbols::{Symbol, Symbols};
 use oomhook_ledger::definitions::Definitions;
@@ -165,35 +166,53 @@ impl<'a> Resolver<'a> {
                 if symbols.is_empty() {
                     symbols.push(Symbol::default());
                 }
+                let build_id = library.map_or(&[][..], |library| &library.build_id);
                 symbols
                     .into_iter()
-                    .map(|symbol| named(path, frame.offset, symbol))
+                    .map(|symbol| named(path, build_id, frame.offset, symbol))
                     .collect()
             }
-            None => [named("", 0, Symbol::default())].into(),
+            None => [named("", &[], 0, Symbol::default())].into(),
         };
         self.frames.insert(id, Rc::clone(&named));
         named
     }
 }
 
-fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
+fn named(path: &str, build_id: &[u8], offset: u64, symbol: Symbol) -> (Rc<Frame>, Role, bool) {
     let seen = Seen {
         path,
         function: symbol.function.as_deref(),
     };
     let role = attribution::role(seen);
     let exits = attribution::runs_at_exit(seen);
-    let file = attribution::file_name(path);
+    let library = match attribution::file_name(path) {
+        // Code that lies in no file has a name if whoever made it left a map.
+        "" if symbol.function.is_some() => MADE_AT_RUN_TIME.to_owned(),
+        "" => "unknown".to_owned(),
+        file => clean::text(file),
+    };
+    let is_nameless = symbol.function.is_none() && symbol.file.is_none();
+    let build_id = (is_nameless && !build_id.is_empty()).then(|| digits(build_id));
+    // What a file says of itself is shown from here on.
     let frame = Frame {
-        library: if file.is_empty() { "unknown" } else { file }.to_owned(),
-        function: symbol.function,
-        file: symbol.file,
+        library,
+        function: symbol.function.as_deref().map(clean::text),
+        file: symbol.file.as_deref().map(clean::text),
         line: symbol.line.filter(|line| *line > 0),
         offset,
         language: Language::Native,
+        build_id,
     };
     (Rc::new(frame), role, exits)
+}
+
+/// Library of code that a compiler made while the process ran.
+const MADE_AT_RUN_TIME: &str = "[jit]";
+
+fn digits(build_id: &[u8]) -> Rc<str> {
+    let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.into()
 }
 
 fn library_of(frame: &Frame) -> String {

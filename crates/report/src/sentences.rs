@@ -584,10 +584,124 @@ pub fn hidden_by_cache(via: &str) -> String {
     format!("blocks inside the cache of {via} are not listed one by one{switch}")
 }
 
+/// Some files by name, the others by number.
+#[must_use]
+pub fn files(paths: &[String]) -> String {
+    const NAMED: usize = 3;
+    let clean: Vec<String> = paths.iter().map(|path| crate::clean::text(path)).collect();
+    match clean.len() {
+        0..=NAMED => clean.join(", "),
+        number => format!(
+            "{} and {} more",
+            clean[..NAMED].join(", "),
+            count((number - NAMED) as u64)
+        ),
+    }
+}
+
 /// The file that is there now is not the one that ran.
 #[must_use]
-pub fn other_build(library: &str) -> String {
-    format!("{library} was rebuilt or replaced since the recording: its frames stay without names")
+pub fn other_build(files: &str) -> String {
+    format!(
+        "{files} was rebuilt or replaced since the recording: its frames stay without names; --debug-dir DIR with the build that ran names them"
+    )
+}
+
+/// The file has no build-id, and is younger than the recording.
+#[must_use]
+pub fn changed_since(files: &str) -> String {
+    format!(
+        "{files} was written after the recording began and has no build-id to prove that it is the same: its frames stay without names; --sysroot / says that it is (link with --build-id)"
+    )
+}
+
+/// The binary names a debug file, and another build's is in its place.
+#[must_use]
+pub fn other_debug_file(files: &str) -> String {
+    format!(
+        "{files} is of another build than what ran: it was not used; --debug-dir DIR with the right one names files and lines"
+    )
+}
+
+/// A file that cannot be understood.
+#[must_use]
+pub fn damaged_file(files: &str) -> String {
+    format!(
+        "{files} is damaged, or no ELF file of 64 bits: frames there lack names or lines; --sysroot DIR or --debug-dir DIR with a good copy names them"
+    )
+}
+
+/// A pipe, a folder, a device where a library was.
+#[must_use]
+pub fn not_a_file(files: &str) -> String {
+    format!(
+        "{files} is no regular file: its frames stay without names; --sysroot DIR with the recorded machine's files names them"
+    )
+}
+
+/// A file that may not be read.
+#[must_use]
+pub fn unreadable_file(files: &str, reason: &str) -> String {
+    format!(
+        "{files} cannot be read: {reason}; its frames stay without names until it can, or --sysroot DIR has a copy"
+    )
+}
+
+/// Debug information beyond all measure.
+#[must_use]
+pub fn debug_too_large(files: &str) -> String {
+    format!(
+        "the debug information of {files} unpacks to more than 4 GiB: functions are named by the symbol table, without lines (objcopy --decompress-debug-sections makes it usable)"
+    )
+}
+
+/// A file that did not answer.
+#[must_use]
+pub fn naming_too_slow(files: &str) -> String {
+    format!(
+        "{files} did not yield names within a minute and was given up: its frames stay without names; look at its disk, or name a local copy with --sysroot DIR"
+    )
+}
+
+/// Files of another machine.
+#[must_use]
+pub fn missing_files(files: &str) -> String {
+    format!(
+        "not on this machine: {files}; frames there are offsets until --sysroot DIR (a copy of the recorded machine's files) or --debug-dir DIR (debug files) names them"
+    )
+}
+
+/// A map of code made at run time that was not used.
+#[must_use]
+pub fn unused_map(path: &str, why: &str) -> String {
+    format!("{path} was not used: {why}, so code made at run time has no names")
+}
+
+/// Why not.
+pub const MAP_OF_OTHER_MACHINE: &str =
+    "the recording was made on another machine (put its file below --sysroot DIR)";
+/// Why not.
+pub const MAP_OF_OTHER_PROCESS: &str =
+    "it was not written while the process ran, but by another one of that number";
+/// Why not.
+pub const MAP_OF_OTHER_OWNER: &str = "it belongs to another user";
+/// Why not.
+pub const MAP_UNREADABLE: &str = "it cannot be read as a regular file";
+
+/// Said while names are looked up.
+#[must_use]
+pub fn naming(frames: usize, library: &str) -> String {
+    format!(
+        "naming {} of {}",
+        plural(frames as u64, "frame"),
+        crate::clean::text(library)
+    )
+}
+
+/// Which build a frame without a name is of.
+#[must_use]
+pub fn build_id(digits: &str) -> String {
+    format!("(build-id {digits})")
 }
 
 /// Nothing to gate on.

@@ -204,7 +204,7 @@ pub fn render(
                 let left = style.width.max(60).saturating_sub(8 + width(&library));
                 let label = match has_twin {
                     true => label::shorten(&frame.full_label(), left),
-                    false => label::frame(frame, left),
+                    false => label::stack_frame(frame, left),
                 };
                 text.push_str(&format!("        {label}{library}\n"));
             }

@@ -2,12 +2,15 @@
 
 use crate::attribution::bare_name;
 use crate::schema::{Frame, Site};
+use crate::sentences as say;
 use std::rc::Rc;
 
 /// Stands for what was cut.
 const GAP: &str = "..";
 /// A name shorter than this says nothing.
 const SHORTEST: usize = 10;
+/// Digits of a build-id that tell one from another.
+const SHORT_BUILD_ID: usize = 12;
 
 /// Columns that a text takes.
 #[must_use]
@@ -50,7 +53,8 @@ pub fn name(function: &str, columns: usize) -> String {
 }
 
 /// `Cache<float, 16>::grow` is `Cache<..>::grow`.
-fn without_arguments(function: &str) -> String {
+#[must_use]
+pub fn without_arguments(function: &str) -> String {
     let mut text = String::new();
     let mut depth = 0;
     for (at, c) in function.char_indices() {
@@ -133,6 +137,29 @@ pub fn frame(frame: &Frame, columns: usize) -> String {
     }
 }
 
+/// A frame of a stack that is shown whole: without a name it says of which build it is.
+#[must_use]
+pub fn stack_frame(one: &Frame, columns: usize) -> String {
+    let label = frame(one, columns);
+    let Some(build_id) = one.build_id.as_deref() else {
+        return label;
+    };
+    let with = |digits: &str| format!("{label} {}", say::build_id(digits));
+    let whole = with(build_id);
+    if width(&whole) <= columns {
+        return whole;
+    }
+    let short = with(&format!(
+        "{}{GAP}",
+        &build_id[..build_id.len().min(SHORT_BUILD_ID)]
+    ));
+    if width(&short) <= columns {
+        short
+    } else {
+        label
+    }
+}
+
 /// The site of a stack in at most so many columns.
 #[must_use]
 pub fn of_stack(
@@ -205,6 +232,7 @@ mod tests {
             library: "app".into(),
             offset: 16,
             language: Language::Native,
+            build_id: None,
         }
     }
 

@@ -1,0 +1,1 @@
+//! Tests of naming: real files, damaged files.
