@@ -38,11 +38,16 @@ impl File {
         // All functions, if one of the files has them; else those that are exported.
         let full = elves().filter(|elf| elf.symtab.is_some());
         let exported = elves().filter(|elf| elf.symtab.is_none());
-        let mut tables = full.chain(exported);
-        let table = tables.find_map(Table::read);
-        if lines.is_none() && table.is_none() && trouble.is_none() {
-            let claims = elves().find(|elf| elf.symtab.or(elf.dynsym).is_some());
-            trouble = claims.map(|elf| Trouble::Damaged(elf.path.clone()));
+        let mut table = None;
+        for elf in full.chain(exported) {
+            match Table::read(elf) {
+                Ok(Some(read)) => {
+                    table = Some(read);
+                    break;
+                }
+                Ok(None) => {}
+                Err(_) => trouble = Some(Trouble::Damaged(elf.path.clone())),
+            }
         }
         Ok(File {
             lines,
@@ -78,13 +83,14 @@ impl File {
     }
 }
 
-/// True if `full` is `last` with its scope before it (any name, if `last` is empty).
+/// True if `full` is `last` with its scope before it or its parameters behind it (any name, if `last` is empty).
 fn has_last_name(full: &str, last: &str) -> bool {
     let ends = |full: &str| {
         full.strip_suffix(last)
             .is_some_and(|scope| scope.ends_with("::"))
     };
-    last.is_empty() || ends(full) || ends(bare_name(full))
+    let bare = bare_name(full);
+    last.is_empty() || ends(full) || ends(bare) || (bare == last && full != last)
 }
 
 #[cfg(test)]
@@ -92,12 +98,13 @@ mod tests {
     use super::has_last_name;
 
     #[test]
-    fn a_scope_is_added_and_nothing_else() {
+    fn scope_and_parameters_are_added_and_nothing_else() {
         assert!(has_last_name("oomhook::cli::run", "run"));
         assert!(has_last_name(
             "app::(anonymous namespace)::fill(int)",
             "fill"
         ));
+        assert!(has_last_name("fill(int)", "fill"));
         assert!(has_last_name("anything(int)", ""));
         for (full, last) in [
             ("run", "run"),

@@ -6,6 +6,7 @@ use object::elf::{
     SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, SymbolBind, SymbolType,
 };
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Functions, sorted by address.
@@ -39,11 +40,16 @@ const LONGEST_NAME: usize = 64 << 10;
 const NEAR: usize = 64;
 
 impl Table {
-    /// Reads a file's functions: all of them if the file has them, else the exported ones.
-    pub fn read(elf: &Elf) -> Option<Table> {
-        let place = elf.symtab.or(elf.dynsym)?;
-        let file = elf.file.try_clone().ok()?;
-        let length = file.metadata().ok()?.len();
+    /// Reads a file's functions: all of them if the file has them, else the exported ones. `None` if there are none.
+    ///
+    /// # Errors
+    /// When the table is not where the file says.
+    pub fn read(elf: &Elf) -> io::Result<Option<Table>> {
+        let Some(place) = elf.symtab.or(elf.dynsym) else {
+            return Ok(None);
+        };
+        let file = elf.file.try_clone()?;
+        let length = file.metadata()?.len();
         let is_inside = |offset: u64, size: u64| {
             offset
                 .checked_add(size)
@@ -53,7 +59,7 @@ impl Table {
             || !is_inside(place.names, place.names_size)
             || place.size / SYMBOL as u64 > MOST_SYMBOLS
         {
-            return None;
+            return Err(io::ErrorKind::InvalidData.into());
         }
         let mut functions = Vec::new();
         let mut chunk = vec![0; 4096 * SYMBOL];
@@ -61,7 +67,7 @@ impl Table {
         while at < place.size {
             let wanted = chunk.len().min((place.size - at) as usize);
             let chunk = &mut chunk[..wanted];
-            file.read_exact_at(chunk, place.offset + at).ok()?;
+            file.read_exact_at(chunk, place.offset + at)?;
             functions.extend(chunk.chunks_exact(SYMBOL).filter_map(function));
             at += wanted as u64;
         }
@@ -73,11 +79,11 @@ impl Table {
             reach = reach.max(one.end);
             one.reach = reach;
         }
-        (!functions.is_empty()).then_some(Table {
+        Ok((!functions.is_empty()).then_some(Table {
             file,
             place,
             functions,
-        })
+        }))
     }
 
     /// The name of the function that covers an address; the innermost, if several do.
