@@ -29,17 +29,17 @@ pub fn notes<'a>(troubles: impl Iterator<Item = (&'a str, &'a Trouble)>) -> Vec<
         }
     }
     let notes = kinds.into_iter().map(|((rank, detail), files)| {
-        let files = say::files(&files);
+        let files = files.as_slice();
         match rank {
-            0 => say::other_build(&files),
-            1 => say::changed_since(&files),
-            2 => say::other_debug_file(&files),
-            3 => say::damaged_file(&files),
-            4 => say::not_a_file(&files),
-            5 => say::unreadable_file(&files, &detail),
-            6 => say::debug_too_large(&files),
-            7 => say::naming_too_slow(&files),
-            _ => say::missing_files(&files),
+            0 => say::other_build(files),
+            1 => say::changed_since(files),
+            2 => say::other_debug_file(files),
+            3 => say::damaged_file(files),
+            4 => say::not_a_file(files),
+            5 => say::unreadable_file(files, &detail),
+            6 => say::debug_too_large(files),
+            7 => say::naming_too_slow(files),
+            _ => say::missing_files(files),
         }
     });
     notes.collect()

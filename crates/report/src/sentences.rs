@@ -584,90 +584,106 @@ pub fn hidden_by_cache(via: &str) -> String {
     format!("blocks inside the cache of {via} are not listed one by one{switch}")
 }
 
-/// Some files by name, the others by number.
-#[must_use]
-pub fn files(paths: &[String]) -> String {
+/// Some files by name, the others by number, with the verb that fits; and how their frames are spoken of.
+fn files(paths: &[String], one: &str, several: &str) -> (String, &'static str) {
     const NAMED: usize = 3;
-    let clean: Vec<String> = paths.iter().map(|path| crate::clean::text(path)).collect();
-    match clean.len() {
-        0..=NAMED => clean.join(", "),
-        number => format!(
-            "{} and {} more",
-            clean[..NAMED].join(", "),
-            count((number - NAMED) as u64)
-        ),
+    const LONGEST: usize = 200;
+    let clean = |path: &String| crate::text::label::shorten(&crate::clean::text(path), LONGEST);
+    let mut list: Vec<String> = paths.iter().take(NAMED).map(clean).collect();
+    if paths.len() > NAMED {
+        let more = count((paths.len() - NAMED) as u64);
+        list.push(format!("{more} more"));
     }
+    let last = list.pop().unwrap_or_default();
+    let (verb, whose) = match list.len() {
+        0 => (one, "its frames"),
+        _ => (several, "their frames"),
+    };
+    let list = match list.len() {
+        0 => last,
+        _ => format!("{} and {last}", list.join(", ")),
+    };
+    (format!("{list}{verb}"), whose)
 }
 
-/// The file that is there now is not the one that ran.
+/// The files that are there now are not those that ran.
 #[must_use]
-pub fn other_build(files: &str) -> String {
+pub fn other_build(paths: &[String]) -> String {
+    let (files, whose) = files(paths, " was", " were");
     format!(
-        "{files} was rebuilt or replaced since the recording: its frames stay without names; --debug-dir DIR with the build that ran names them"
+        "{files} rebuilt or replaced since the recording: {whose} stay without names; --debug-dir DIR with the build that ran names them"
     )
 }
 
-/// The file has no build-id, and is younger than the recording.
+/// Files without build-id that are younger than the recording.
 #[must_use]
-pub fn changed_since(files: &str) -> String {
+pub fn changed_since(paths: &[String]) -> String {
+    let (files, whose) = files(paths, " was", " were");
     format!(
-        "{files} was written after the recording began and has no build-id to prove that it is the same: its frames stay without names; --sysroot / says that it is (link with --build-id)"
+        "{files} written after the recording began, without a build-id to prove that nothing changed: {whose} stay without names; if nothing did, --sysroot / names them (programs linked with --build-id can be told apart)"
     )
 }
 
-/// The binary names a debug file, and another build's is in its place.
+/// Binaries name debug files, and those of other builds are in their place.
 #[must_use]
-pub fn other_debug_file(files: &str) -> String {
+pub fn other_debug_file(paths: &[String]) -> String {
+    let (files, _) = files(paths, " is", " are");
     format!(
-        "{files} is of another build than what ran: it was not used; --debug-dir DIR with the right one names files and lines"
+        "{files} of another build than what ran: not used; --debug-dir DIR with the right one names functions and lines"
     )
 }
 
-/// A file that cannot be understood.
+/// Files that cannot be understood.
 #[must_use]
-pub fn damaged_file(files: &str) -> String {
+pub fn damaged_file(paths: &[String]) -> String {
+    let (files, whose) = files(paths, " is", " are");
     format!(
-        "{files} is damaged, or no ELF file of 64 bits: frames there lack names or lines; --sysroot DIR or --debug-dir DIR with a good copy names them"
+        "{files} damaged, or no ELF file of 64 bits: {whose} lack names or lines; --sysroot DIR or --debug-dir DIR with a good copy names them"
     )
 }
 
-/// A pipe, a folder, a device where a library was.
+/// Pipes, folders, devices where libraries were.
 #[must_use]
-pub fn not_a_file(files: &str) -> String {
+pub fn not_a_file(paths: &[String]) -> String {
+    let (files, whose) = files(paths, " is no regular file", " are no regular files");
     format!(
-        "{files} is no regular file: its frames stay without names; --sysroot DIR with the recorded machine's files names them"
+        "{files}: {whose} stay without names; --sysroot DIR with the recorded machine's files names them"
     )
 }
 
-/// A file that may not be read.
+/// Files that may not be read.
 #[must_use]
-pub fn unreadable_file(files: &str, reason: &str) -> String {
+pub fn unreadable_file(paths: &[String], reason: &str) -> String {
+    let (files, whose) = files(paths, "", "");
     format!(
-        "{files} cannot be read: {reason}; its frames stay without names until it can, or --sysroot DIR has a copy"
+        "{files} cannot be read ({reason}): {whose} stay without names; make it readable, or give --sysroot DIR with a copy"
     )
 }
 
 /// Debug information beyond all measure.
 #[must_use]
-pub fn debug_too_large(files: &str) -> String {
+pub fn debug_too_large(paths: &[String]) -> String {
+    let (files, _) = files(paths, " unpacks", " unpack");
     format!(
-        "the debug information of {files} unpacks to more than 4 GiB: functions are named by the symbol table, without lines (objcopy --decompress-debug-sections makes it usable)"
+        "the debug information of {files} to more than 4 GiB: functions are named by symbol tables, without lines; objcopy --decompress-debug-sections makes it usable"
     )
 }
 
-/// A file that did not answer.
+/// Files that did not answer.
 #[must_use]
-pub fn naming_too_slow(files: &str) -> String {
+pub fn naming_too_slow(paths: &[String]) -> String {
+    let (files, whose) = files(paths, "", "");
     format!(
-        "{files} did not yield names within a minute and was given up: its frames stay without names; look at its disk, or name a local copy with --sysroot DIR"
+        "{files} did not yield names within a minute: {whose} stay without names; look at the disk, or give --sysroot DIR with a local copy"
     )
 }
 
 /// Files of another machine.
 #[must_use]
-pub fn missing_files(files: &str) -> String {
+pub fn missing_files(paths: &[String]) -> String {
+    let (files, whose) = files(paths, "", "");
     format!(
-        "not on this machine: {files}; frames there are offsets until --sysroot DIR (a copy of the recorded machine's files) or --debug-dir DIR (debug files) names them"
+        "not on this machine: {files}; {whose} are offsets until --sysroot DIR (a copy of the recorded machine's files) or --debug-dir DIR (debug files) names them"
     )
 }
 
