@@ -1,7 +1,7 @@
 //! Where names are looked for: options shared by the verbs that show stacks.
 
 use crate::cli::output;
-use crate::symbols::{Files, Places};
+use crate::symbols::{self, Files, Places};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -27,11 +27,20 @@ fn folder(text: &str) -> Result<PathBuf, String> {
 }
 
 impl NameOptions {
-    /// What names addresses.
-    pub fn files(&self) -> Files {
-        Files::new(Places {
+    fn places(&self) -> Places {
+        Places {
             debug_dirs: self.debug_dir.clone(),
             sysroot: self.sysroot.clone(),
-        })
+        }
+    }
+
+    /// What names addresses.
+    pub fn files(&self) -> Files {
+        Files::new(self.places())
+    }
+
+    /// Reads files on behalf of the command that started this one.
+    pub fn answer(&self) {
+        symbols::serve(self.places());
     }
 }

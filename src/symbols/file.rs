@@ -1,7 +1,7 @@
 //! What names a library's addresses: its debug information and its symbol table together.
 
 use super::lines::Lines;
-use super::locate::{Locator, Trouble, Wanted};
+use super::locate::{Locator, Trouble, Wanted, shown};
 use super::name::demangled;
 use super::table::Table;
 use oomhook_report::Symbol;
@@ -16,22 +16,23 @@ pub struct File {
 }
 
 impl File {
-    /// Opens what there is.
+    /// Opens what there is; `without_lines`: debug information is left alone.
     ///
     /// # Errors
     /// When nothing names the library.
-    pub fn open(locator: &Locator, wanted: &Wanted) -> Result<File, Trouble> {
+    pub fn open(locator: &Locator, wanted: &Wanted, without_lines: bool) -> Result<File, Trouble> {
         let found = locator.find(wanted)?;
         let mut trouble = found.trouble;
         let elves = || found.debug.iter().chain(&found.binary);
         let mut lines = None;
-        if let Some(elf) = elves().find(|elf| elf.has_debug) {
+        let debug = elves().find(|elf| elf.has_debug);
+        if let Some(elf) = debug.filter(|_| !without_lines) {
             if Lines::are_too_large(elf) {
-                trouble = Some(Trouble::TooLarge(elf.path.clone()));
+                trouble = Some(Trouble::TooLarge(shown(&elf.path)));
             } else {
                 lines = Lines::open(elf, found.common.as_deref());
                 if lines.is_none() {
-                    trouble = Some(Trouble::Damaged(elf.path.clone()));
+                    trouble = Some(Trouble::Damaged(shown(&elf.path)));
                 }
             }
         }
@@ -46,7 +47,7 @@ impl File {
                     break;
                 }
                 Ok(None) => {}
-                Err(_) => trouble = Some(Trouble::Damaged(elf.path.clone())),
+                Err(_) => trouble = Some(Trouble::Damaged(shown(&elf.path))),
             }
         }
         Ok(File {

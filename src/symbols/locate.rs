@@ -2,13 +2,14 @@
 
 use super::elf::{Bad, Elf, open};
 use super::places::{Index, Kind, Places};
+use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// What was recorded of a library.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// Its path there.
     pub path: PathBuf,
@@ -20,27 +21,27 @@ pub struct Wanted {
     pub since: SystemTime,
 }
 
-/// Why something has no names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why something has no names. Paths are as they are shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Trouble {
     /// There is no file.
     Missing,
     /// Another build is in its place: here.
-    OtherBuild(PathBuf),
+    OtherBuild(String),
     /// It has no build-id, and was written after the process began.
-    Changed(PathBuf),
+    Changed(String),
     /// A directory, a pipe, a device.
-    NotAFile(PathBuf),
+    NotAFile(String),
     /// The system refuses, in its words.
-    Unreadable(PathBuf, String),
+    Unreadable(String, String),
     /// No ELF file, or a damaged one.
-    Damaged(PathBuf),
+    Damaged(String),
     /// Its debug information takes too much memory.
-    TooLarge(PathBuf),
+    TooLarge(String),
     /// Its debug information was moved to a file, and there is one of that name: of another build.
-    OtherDebug(PathBuf),
+    OtherDebug(String),
     /// It takes too long.
-    TooSlow(PathBuf),
+    TooSlow(String),
 }
 
 /// The files that name addresses.
@@ -62,14 +63,18 @@ pub struct Locator {
     index: OnceCell<Index>,
 }
 
+/// A path as it is shown.
+pub fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
 fn trouble(path: &Path, bad: Bad) -> Trouble {
+    let path = shown(path);
     match bad {
         Bad::Missing => Trouble::Missing,
-        Bad::NotAFile => Trouble::NotAFile(path.into()),
-        Bad::Damaged => Trouble::Damaged(path.into()),
-        Bad::Unreadable(error) => {
-            Trouble::Unreadable(path.into(), crate::cli::output::reason(&error))
-        }
+        Bad::NotAFile => Trouble::NotAFile(path),
+        Bad::Damaged => Trouble::Damaged(path),
+        Bad::Unreadable(error) => Trouble::Unreadable(path, crate::cli::output::reason(&error)),
     }
 }
 
@@ -200,7 +205,7 @@ impl Locator {
             // A file of the usual name may be anybody's; one that the binary names should be its own.
             let is_named = link.is_some_and(|(name, _)| path.ends_with(name));
             if is_named && other.is_none() {
-                other = Some(Trouble::OtherDebug(path));
+                other = Some(Trouble::OtherDebug(shown(&path)));
             }
         }
         other.map_or(Ok(None), Err)
@@ -221,19 +226,24 @@ impl Locator {
 }
 
 impl Wanted {
+    /// Its path as it is shown.
+    pub fn shown(&self) -> String {
+        shown(&self.path)
+    }
+
     /// Takes a file if it is what ran.
     fn accept(&self, elf: Elf, vouched: bool) -> Result<Elf, Trouble> {
         if !self.build_id.is_empty() {
             return match elf.build_id == self.build_id {
                 true => Ok(elf),
-                false => Err(Trouble::OtherBuild(elf.path)),
+                false => Err(Trouble::OtherBuild(shown(&elf.path))),
             };
         }
         if self.span > 0 && elf.span != self.span {
-            return Err(Trouble::OtherBuild(elf.path));
+            return Err(Trouble::OtherBuild(shown(&elf.path)));
         }
         match elf.written.is_some_and(|written| written > self.since) && !vouched {
-            true => Err(Trouble::Changed(elf.path)),
+            true => Err(Trouble::Changed(shown(&elf.path))),
             false => Ok(elf),
         }
     }

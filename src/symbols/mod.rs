@@ -9,12 +9,11 @@ mod name;
 mod perf;
 mod places;
 mod progress;
+mod question;
 mod reader;
+mod serve;
 mod table;
 mod told;
-
-#[cfg(test)]
-mod tests;
 
 use locate::{Trouble, Wanted};
 use oomhook_report::{Symbol, Symbols};
@@ -23,7 +22,9 @@ use oomhook_trace::record::Library;
 use perf::{PerfMap, Process, Unused};
 pub use places::Places;
 use progress::Progress;
-use reader::{Question, Reader};
+use question::Question;
+use reader::Reader;
+pub use serve::serve;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -140,6 +141,7 @@ impl Files {
             number,
             wanted: known.wanted.clone(),
             address,
+            without_lines: false,
         };
         let frames = known.names.len() + 1;
         let progress = &mut self.progress;
@@ -150,8 +152,9 @@ impl Files {
         progress.took(began.elapsed());
         known.is_silent = answer.is_final;
         known.trouble = answer.trouble;
-        known.names.insert(address, answer.symbols.clone());
-        answer.symbols
+        let symbols: Vec<Symbol> = answer.names.into_iter().map(Symbol::from).collect();
+        known.names.insert(address, symbols.clone());
+        symbols
     }
 
     fn made_at_run_time(&mut self, address: u64) -> Vec<Symbol> {

@@ -1,162 +1,153 @@
-//! The thread that reads other people's files. What is wrong with them cannot take the command down: a panic of a parser
-//! is caught there, it has stack enough for absurdly nested debug information, and if it does not come back it is left alone.
+//! Asks the process that reads other people's files, and does without it where it fails: what it dies of or does not come
+//! back from is asked again without debug information, and then not at all.
 
-use super::file::File;
-use super::locate::{Locator, Trouble, Wanted};
+use super::locate::{Locator, Trouble};
 use super::places::Places;
-use oomhook_report::Symbol;
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use super::question::{Answer, Question, Shelf};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Its thread's name.
-const NAME: &str = "symbols";
-/// Its stack. It takes no memory before it is used.
-const STACK: usize = 1 << 30;
 /// Nobody waits longer for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the one who waits may do something else.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
-/// What is asked: the functions at an address of a library.
-pub struct Question {
-    /// The library, by a number of the caller's.
-    pub number: usize,
-    /// What was recorded of it.
-    pub wanted: Wanted,
-    /// The address.
-    pub address: u64,
-}
-
-/// What is answered.
-#[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// The functions, innermost inlined first.
-    pub symbols: Vec<Symbol>,
-    /// What the user should know.
-    pub trouble: Option<Trouble>,
-    /// Nothing of this library will ever have a name.
-    pub is_final: bool,
-}
-
-impl From<Trouble> for Answer {
-    fn from(trouble: Trouble) -> Answer {
-        Answer {
-            symbols: Vec::new(),
-            trouble: Some(trouble),
-            is_final: true,
-        }
-    }
-}
-
-/// Asks the thread, which is started with the first question.
+/// Asks; the process is started with the first question.
 #[derive(Default)]
 pub struct Reader {
     places: Places,
-    line: Option<(Sender<Question>, Receiver<Answer>)>,
+    other: Option<Other>,
+    without_lines: HashSet<usize>,
+}
+
+/// Who answers.
+enum Other {
+    Process {
+        child: Child,
+        questions: ChildStdin,
+        answers: BufReader<ChildStdout>,
+    },
+    /// This process, if no other can be had.
+    Here(Box<Shelf>),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    Died,
+    TooSlow,
 }
 
 impl Reader {
     /// Will look in these places.
     pub fn new(places: Places) -> Reader {
-        Reader { places, line: None }
+        Reader {
+            places,
+            ..Reader::default()
+        }
     }
 
     /// Asks and waits; `meanwhile` is called now and then.
-    pub fn ask(&mut self, question: Question, meanwhile: impl FnMut()) -> Answer {
-        let path = question.wanted.path.clone();
-        let line = match self.line.take() {
-            Some(line) => Some(line),
-            None => start(self.places.clone()),
-        };
-        let answer = line.and_then(|line| {
-            let answer = wait(&line, question, meanwhile)?;
-            self.line = Some(line);
-            Some(answer)
-        });
-        answer.unwrap_or_else(|| Trouble::TooSlow(path).into())
-    }
-}
-
-fn wait(
-    (questions, answers): &(Sender<Question>, Receiver<Answer>),
-    question: Question,
-    mut meanwhile: impl FnMut(),
-) -> Option<Answer> {
-    questions.send(question).ok()?;
-    let asked = Instant::now();
-    loop {
-        match answers.recv_timeout(TICK) {
-            Ok(answer) => return Some(answer),
-            Err(RecvTimeoutError::Timeout) if asked.elapsed() < PATIENCE => meanwhile(),
-            Err(_) => return None,
+    pub fn ask(&mut self, mut question: Question, mut meanwhile: impl FnMut()) -> Answer {
+        question.without_lines = self.without_lines.contains(&question.number);
+        loop {
+            let other = self.other.take();
+            let mut other = other.unwrap_or_else(|| Other::start(&self.places));
+            let failure = match other.ask(&question, &mut meanwhile) {
+                Ok(mut answer) => {
+                    self.other = Some(other);
+                    if question.without_lines && answer.trouble.is_none() {
+                        answer.trouble = Some(Trouble::Damaged(question.wanted.shown()));
+                    }
+                    return answer;
+                }
+                Err(failure) => failure,
+            };
+            drop(other);
+            if failure == Failure::TooSlow {
+                return Trouble::TooSlow(question.wanted.shown()).into();
+            }
+            if question.without_lines {
+                return Trouble::Damaged(question.wanted.shown()).into();
+            }
+            question.without_lines = true;
+            self.without_lines.insert(question.number);
         }
     }
 }
 
-fn start(places: Places) -> Option<(Sender<Question>, Receiver<Answer>)> {
-    be_silent();
-    let (questions, asked) = channel();
-    let (answers, answered) = channel();
-    // Under a limit of address space a smaller stack must do.
-    let asked = std::sync::Arc::new(std::sync::Mutex::new(asked));
-    let started = [STACK, STACK >> 4, STACK >> 8].iter().any(|stack| {
-        let (asked, answers, places) = (asked.clone(), answers.clone(), places.clone());
-        let builder = thread::Builder::new().name(NAME.into()).stack_size(*stack);
-        let serve = move || {
-            if let Ok(asked) = asked.lock() {
-                serve(&Locator::new(places), &asked, &answers);
-            }
+impl Other {
+    fn start(places: &Places) -> Other {
+        Other::process(places)
+            .unwrap_or_else(|| Other::Here(Box::new(Shelf::new(Locator::new(places.clone())))))
+    }
+
+    fn process(places: &Places) -> Option<Other> {
+        let program = std::env::current_exe().ok()?;
+        let mut command = Command::new(program);
+        command.arg(crate::cli::ANSWER_NAMES);
+        for folder in &places.debug_dirs {
+            command.arg("--debug-dir").arg(folder);
+        }
+        if let Some(sysroot) = &places.sysroot {
+            command.arg("--sysroot").arg(sysroot);
+        }
+        // Whatever is preloaded into this process has no business there.
+        command.env_remove("LD_PRELOAD");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().ok()?;
+        let questions = child.stdin.take()?;
+        let answers = BufReader::new(child.stdout.take()?);
+        Some(Other::Process {
+            child,
+            questions,
+            answers,
+        })
+    }
+
+    fn ask(
+        &mut self,
+        question: &Question,
+        meanwhile: &mut impl FnMut(),
+    ) -> Result<Answer, Failure> {
+        let (questions, answers) = match self {
+            Other::Here(shelf) => return Ok(shelf.answer(question)),
+            Other::Process {
+                questions, answers, ..
+            } => (questions, answers),
         };
-        builder.spawn(serve).is_ok()
-    });
-    started.then_some((questions, answered))
+        let died = |_| Failure::Died;
+        let mut line = serde_json::to_vec(question).map_err(|_| Failure::Died)?;
+        line.push(b'\n');
+        questions.write_all(&line).map_err(died)?;
+        let asked = Instant::now();
+        loop {
+            let mut fds = [PollFd::new(answers.get_ref(), PollFlags::IN)];
+            match poll(&mut fds, Some(&TICK)) {
+                Ok(0) if asked.elapsed() > PATIENCE => return Err(Failure::TooSlow),
+                Ok(0) | Err(rustix::io::Errno::INTR) => meanwhile(),
+                Ok(_) => break,
+                Err(_) => return Err(Failure::Died),
+            }
+        }
+        let mut line = Vec::new();
+        answers.read_until(b'\n', &mut line).map_err(died)?;
+        serde_json::from_slice(&line).map_err(|_| Failure::Died)
+    }
 }
 
-/// A panic over a damaged file is answered, not printed.
-fn be_silent() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if thread::current().name() != Some(NAME) {
-                before(info);
-            }
-        }));
-    });
-}
-
-fn serve(locator: &Locator, asked: &Receiver<Question>, answers: &Sender<Answer>) {
-    let mut files: HashMap<usize, Result<File, Trouble>> = HashMap::new();
-    while let Ok(question) = asked.recv() {
-        let answered = catch_unwind(AssertUnwindSafe(|| {
-            let Question {
-                number,
-                wanted,
-                address,
-            } = &question;
-            let file = files
-                .entry(*number)
-                .or_insert_with(|| File::open(locator, wanted));
-            match file {
-                Ok(file) => Answer {
-                    symbols: file.name(*address),
-                    trouble: file.trouble.clone(),
-                    is_final: false,
-                },
-                Err(trouble) => trouble.clone().into(),
-            }
-        }));
-        let answer = answered.unwrap_or_else(|_| {
-            let trouble = Trouble::Damaged(question.wanted.path.clone());
-            files.insert(question.number, Err(trouble.clone()));
-            trouble.into()
-        });
-        if answers.send(answer).is_err() {
-            return;
+impl Drop for Other {
+    fn drop(&mut self) {
+        if let Other::Process { child, .. } = self {
+            // It is ours, and may be stuck.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

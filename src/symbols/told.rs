@@ -21,8 +21,7 @@ pub fn notes<'a>(troubles: impl Iterator<Item = (&'a str, &'a Trouble)>) -> Vec<
             Trouble::TooSlow(path) => (7, Some(path), String::new()),
             Trouble::Missing => (8, None, String::new()),
         };
-        let path = path.map(|path| path.to_string_lossy().into_owned());
-        let path = path.unwrap_or_else(|| library.to_owned());
+        let path = path.map_or(library, String::as_str).to_owned();
         let files = kinds.entry((rank, detail)).or_default();
         if !files.contains(&path) {
             files.push(path);

@@ -1,1 +1,0 @@
-//! Tests of naming: real files, damaged files.
