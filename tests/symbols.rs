@@ -21,13 +21,16 @@ struct Story {
 
 impl Story {
     fn new() -> Story {
-        let mut header = Header::default();
-        header.process = Process {
+        let process = Process {
             host: "node7".into(),
             pid: 42,
             command: vec!["/app/trainer".into()],
             start_unix_ns: now_ns(),
             ..Process::default()
+        };
+        let header = Header {
+            process,
+            ..Header::default()
         };
         let call = Record::Call {
             id: 1,
@@ -489,7 +492,7 @@ fn a_replaced_program_is_not_asked() {
     fs::rename(&other, &program).expect("moved");
     let said = is_nameless(&ran.trace, &id, &[]);
     let start = format!(
-        "{} was rebuilt or replaced since the recording",
+        "{} is not what ran (another build-id: replaced since",
         program.display()
     );
     assert!(said.len() == 1 && said[0].starts_with(&start), "{said:?}");
@@ -535,7 +538,7 @@ fn without_a_build_id_the_file_must_be_older_than_the_run() {
     fs::rename(&other, &program).expect("moved");
     let report = json(&ran.trace, &["--sysroot", "/"]);
     assert_eq!(frames_in(&report, "app")[1], (None, None));
-    assert!(notes(&report)[0].contains("was rebuilt or replaced"));
+    assert!(notes(&report)[0].contains("is not what ran"));
 }
 
 #[test]
@@ -667,7 +670,7 @@ fn what_is_no_library_is_named_in_a_note() {
     let report = json(&trace, &[]);
     let said = notes(&report);
     let starts = [
-        format!("{} was rebuilt or replaced", paths[4]),
+        format!("{} is not what ran", paths[4]),
         format!("{} and {} are damaged, or no ELF file", paths[2], paths[3]),
         format!(
             "{}, {} and /dev/zero are no regular files",

@@ -128,3 +128,66 @@ impl Index {
         self.files.get(name).map_or(&[], Vec::as_slice)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places {
+            debug_dirs: vec!["/debug".into()],
+            sysroot: Some("/copy".into()),
+        }
+    }
+
+    #[test]
+    fn a_path_of_the_other_machine_stays_in_its_copy() {
+        let places = places();
+        let below = places.in_sysroot(Path::new("/usr/lib/libc.so.6"));
+        assert_eq!(below, Some("/copy/usr/lib/libc.so.6".into()));
+        for path in ["linux-vdso.so.1", "/usr/../../etc/passwd"] {
+            assert_eq!(places.in_sysroot(Path::new(path)), None);
+        }
+    }
+
+    #[test]
+    fn folders_that_are_named_come_before_those_of_the_system() {
+        let paths = places().by_build_id(&[0xab, 0xcd, 0xef], Kind::Debug);
+        let wanted = [
+            "/debug/.build-id/ab/cdef.debug",
+            "/debug/ab/cdef.debug",
+            "/debug/abcdef/debuginfo",
+            "/copy/usr/lib/debug/.build-id/ab/cdef.debug",
+        ];
+        assert_eq!(paths[..4], wanted.map(PathBuf::from));
+        assert!(paths.contains(&"/usr/lib/debug/.build-id/ab/cdef.debug".into()));
+        let none = places().by_build_id(&[], Kind::Binary);
+        assert_eq!(none, Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_debug_file_is_looked_for_beside_its_binary_and_where_systems_have_it() {
+        let folder = Some(Path::new("/opt/app"));
+        let paths = Places::default().beside(Path::new("app.debug"), folder, folder);
+        let wanted = [
+            "/opt/app/app.debug",
+            "/opt/app/.debug/app.debug",
+            "/usr/lib/debug/opt/app/app.debug",
+            "/usr/lib/debug/opt/app/app.debug",
+        ];
+        assert_eq!(paths, wanted.map(PathBuf::from));
+    }
+
+    #[test]
+    fn folders_are_searched_to_their_depth_and_links_to_folders_are_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let deep = folder.path().join("a/b");
+        std::fs::create_dir_all(&deep).expect("folders");
+        std::fs::write(deep.join("app.debug"), "").expect("a file");
+        std::os::unix::fs::symlink(folder.path(), deep.join("circle")).expect("a link");
+        let index = Index::of(&[folder.path().into(), "/no/such/folder".into()]);
+        let found = index.named(OsStr::new("app.debug"));
+        assert_eq!(found, [deep.join("app.debug")]);
+        assert_eq!(index.named(OsStr::new("other")), Vec::<PathBuf>::new());
+    }
+}

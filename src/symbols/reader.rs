@@ -5,13 +5,13 @@ use super::locate::{Locator, Trouble};
 use super::places::Places;
 use super::question::{Answer, Question, Shelf};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Nobody waits longer for one answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the one who waits may do something else.
 const TICK: Timespec = Timespec {
     tv_sec: 0,
@@ -23,7 +23,8 @@ const TICK: Timespec = Timespec {
 pub struct Reader {
     places: Places,
     other: Option<Other>,
-    without_lines: HashSet<usize>,
+    /// What debug information has failed, and how.
+    without_lines: HashMap<usize, Failure>,
 }
 
 /// Who answers.
@@ -44,6 +45,16 @@ enum Failure {
     TooSlow,
 }
 
+impl Failure {
+    fn of(self, question: &Question) -> Trouble {
+        let path = question.wanted.shown();
+        match self {
+            Failure::Died => Trouble::Damaged(path),
+            Failure::TooSlow => Trouble::TooSlow(path),
+        }
+    }
+}
+
 impl Reader {
     /// Will look in these places.
     pub fn new(places: Places) -> Reader {
@@ -55,29 +66,25 @@ impl Reader {
 
     /// Asks and waits; `meanwhile` is called now and then.
     pub fn ask(&mut self, mut question: Question, mut meanwhile: impl FnMut()) -> Answer {
-        question.without_lines = self.without_lines.contains(&question.number);
         loop {
+            let before = self.without_lines.get(&question.number).copied();
+            question.without_lines = before.is_some();
             let other = self.other.take();
             let mut other = other.unwrap_or_else(|| Other::start(&self.places));
             let failure = match other.ask(&question, &mut meanwhile) {
                 Ok(mut answer) => {
                     self.other = Some(other);
-                    if question.without_lines && answer.trouble.is_none() {
-                        answer.trouble = Some(Trouble::Damaged(question.wanted.shown()));
-                    }
+                    let known = answer.trouble.take();
+                    answer.trouble = known.or(before.map(|failure| failure.of(&question)));
                     return answer;
                 }
                 Err(failure) => failure,
             };
             drop(other);
-            if failure == Failure::TooSlow {
-                return Trouble::TooSlow(question.wanted.shown()).into();
+            if before.is_some() {
+                return failure.of(&question).into();
             }
-            if question.without_lines {
-                return Trouble::Damaged(question.wanted.shown()).into();
-            }
-            question.without_lines = true;
-            self.without_lines.insert(question.number);
+            self.without_lines.insert(question.number, failure);
         }
     }
 }

@@ -140,3 +140,116 @@ fn function(symbol: &[u8]) -> Option<Function> {
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A table of (name, binding, kind, section, start, size), after names with a NUL before each.
+    fn table(symbols: &[(&str, u8, u8, u16, u64, u64)]) -> (Elf, u64) {
+        let mut names = vec![0];
+        let mut bytes = Vec::new();
+        for (name, binding, kind, section, start, size) in symbols {
+            bytes.extend_from_slice(&(names.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&[binding << 4 | kind, 0]);
+            bytes.extend_from_slice(&section.to_le_bytes());
+            bytes.extend_from_slice(&start.to_le_bytes());
+            bytes.extend_from_slice(&size.to_le_bytes());
+            names.extend_from_slice(name.as_bytes());
+            names.push(0);
+        }
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("written");
+        file.write_all(&names).expect("written");
+        let place = Place {
+            offset: 0,
+            size: bytes.len() as u64,
+            names: bytes.len() as u64,
+            names_size: names.len() as u64,
+        };
+        let length = (bytes.len() + names.len()) as u64;
+        let elf = Elf {
+            path: "made".into(),
+            file,
+            written: None,
+            build_id: Vec::new(),
+            span: 0,
+            symtab: Some(place),
+            dynsym: None,
+            has_debug: false,
+            unpacked: 0,
+            debug_link: None,
+            alt_link: None,
+        };
+        (elf, length)
+    }
+
+    const SYMBOLS: [(&str, u8, u8, u16, u64, u64); 9] = [
+        ("outer", 1, 2, 1, 0x1000, 0x100),
+        ("inner", 0, 2, 1, 0x1040, 0x10),
+        ("local_name", 0, 2, 1, 0x2000, 0x20),
+        ("global_name", 1, 2, 1, 0x2000, 0x20),
+        ("weak_name", 2, 2, 1, 0x2000, 0x20),
+        ("chosen_at_start", 1, 10, 1, 0x3000, 8),
+        ("data", 1, 1, 1, 0x4000, 8),
+        ("imported", 1, 2, 0, 0x5000, 8),
+        ("label", 1, 2, 1, 0x6000, 0),
+    ];
+
+    #[test]
+    fn the_innermost_function_that_covers_an_address_is_found() {
+        let table = Table::read(&table(&SYMBOLS).0).expect("it is whole");
+        let table = table.expect("it has functions");
+        for (address, wanted) in [
+            (0x0fff, None),
+            (0x1000, Some("outer")),
+            (0x1040, Some("inner")),
+            (0x104f, Some("inner")),
+            (0x1050, Some("outer")),
+            (0x10ff, Some("outer")),
+            (0x1100, None),
+            (0x2010, Some("global_name")),
+            (0x3007, Some("chosen_at_start")),
+            (0x4000, None),
+            (0x5000, None),
+            (0x6000, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(table.find(address).as_deref(), wanted, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_not_in_the_file_is_damage() {
+        let (mut elf, length) = table(&SYMBOLS);
+        let whole = elf.symtab.expect("a table");
+        for place in [
+            Place {
+                offset: length,
+                ..whole
+            },
+            Place {
+                size: length + 1,
+                ..whole
+            },
+            Place {
+                size: u64::MAX,
+                ..whole
+            },
+            Place {
+                names: u64::MAX,
+                ..whole
+            },
+            Place {
+                names_size: length,
+                ..whole
+            },
+        ] {
+            elf.symtab = Some(place);
+            assert!(Table::read(&elf).is_err(), "{place:?}");
+        }
+        elf.symtab = None;
+        assert!(Table::read(&elf).expect("no damage").is_none());
+    }
+}

@@ -609,9 +609,9 @@ fn files(paths: &[String], one: &str, several: &str) -> (String, &'static str) {
 /// The files that are there now are not those that ran.
 #[must_use]
 pub fn other_build(paths: &[String]) -> String {
-    let (files, whose) = files(paths, " was", " were");
+    let (files, whose) = files(paths, " is", " are");
     format!(
-        "{files} rebuilt or replaced since the recording: {whose} stay without names; --debug-dir DIR with the build that ran names them"
+        "{files} not what ran (another build-id: replaced since, or another machine's): {whose} stay without names; --sysroot DIR or --debug-dir DIR with the build that ran names them"
     )
 }
 
@@ -674,7 +674,7 @@ pub fn debug_too_large(paths: &[String]) -> String {
 pub fn naming_too_slow(paths: &[String]) -> String {
     let (files, whose) = files(paths, "", "");
     format!(
-        "{files} did not yield names within a minute: {whose} stay without names; look at the disk, or give --sysroot DIR with a local copy"
+        "{files} or the debug information that belongs to it could not be read within half a minute: {whose} lack names or lines; look at the disk, or give --sysroot DIR with a local copy"
     )
 }
 
