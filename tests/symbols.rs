@@ -666,8 +666,14 @@ fn what_is_no_library_is_named_in_a_note() {
     for path in paths.iter().chain(&others) {
         story = story.frames(Some(path), &[7; 20], &[0x100]);
     }
+    story.records.push(Record::Thread {
+        id: 0,
+        tid: 7,
+        name: "worker\x1b[2J".into(),
+    });
     let trace = story.write(&folder);
     let report = json(&trace, &[]);
+    assert_eq!(report["leaks"][0]["thread"], "worker\\u{1b}[2J");
     let said = notes(&report);
     let starts = [
         format!("{} is not what ran", paths[4]),
@@ -690,6 +696,8 @@ fn what_is_no_library_is_named_in_a_note() {
             "{said}"
         );
     }
+    let threads = reported(&trace, &["--by", "thread"]);
+    assert!(threads.contains("worker\\u{1b}[2J (tid 7)"), "{threads}");
     let frames = frames_in(&report, "strange\\u{1b}]0;title\\u{7}.so");
     assert_eq!(frames, [(None, None)]);
     let out = reported(&trace, &["--by", "stack"]);

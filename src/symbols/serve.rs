@@ -4,7 +4,7 @@
 use super::locate::Locator;
 use super::places::Places;
 use super::question::{Question, Shelf};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use std::io::{BufRead, Write};
 
 /// Debug information is nested as deep as functions are inlined into each other: this is far more than compilers do.
@@ -18,6 +18,8 @@ pub fn serve(places: Places) {
         current: Some(bytes),
         maximum: Some(bytes),
     };
+    // A process that is stuck does not outlive who waits for it.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     // Where a limit cannot be set it was lower before.
     let _ = setrlimit(Resource::Data, limit(MOST_MEMORY));
     // Its end by a signal is foreseen and needs no file.

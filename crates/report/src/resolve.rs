@@ -82,15 +82,18 @@ impl<'a> Resolver<'a> {
     /// A call's name.
     pub fn call(&mut self, id: CallId) -> Rc<str> {
         let name = self.definitions.call(id).unwrap_or("unknown");
-        Rc::clone(self.words.entry(name).or_insert_with(|| name.into()))
+        self.word(name)
     }
 
     /// A thread's name, if the thread is known.
     pub fn thread(&mut self, id: ThreadId) -> Option<Rc<str>> {
         let name = self.definitions.thread(id)?.name.as_str();
-        Some(Rc::clone(
-            self.words.entry(name).or_insert_with(|| name.into()),
-        ))
+        Some(self.word(name))
+    }
+
+    fn word(&mut self, text: &'a str) -> Rc<str> {
+        let word = self.words.entry(text);
+        Rc::clone(word.or_insert_with(|| clean::text(text).into()))
     }
 
     /// A stack with names.

@@ -261,6 +261,22 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_without_a_name_says_of_which_build_it_is() {
+        let mut nameless = named("f", None);
+        nameless.function = None;
+        assert_eq!(stack_frame(&nameless, 80), "app+0x10");
+        nameless.build_id = Some("0123456789abcdef0123456789abcdef01234567".into());
+        let whole = "app+0x10 (build-id 0123456789abcdef0123456789abcdef01234567)";
+        assert_eq!(stack_frame(&nameless, 60), whole);
+        let short = "app+0x10 (build-id 0123456789ab..)";
+        assert_eq!(stack_frame(&nameless, 59), short);
+        assert_eq!(stack_frame(&nameless, 34), short);
+        assert_eq!(stack_frame(&nameless, 33), "app+0x10");
+        // In a table there is no room for it.
+        assert_eq!(frame(&nameless, 80), "app+0x10");
+    }
+
+    #[test]
     fn what_differs_is_found_in_whole_words() {
         let names = ["f<float, 16>::g", "f<double, 16>::g", "f<float, 32>::g"];
         assert_eq!(difference(names[0], &names[..2]), "float");
