@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::naming::{build_id, frames_in, json, notes, reported, run, sample, text};
-use support::{Bench, root};
+use support::{Bench, oomhook, root};
 
 /// A trace made by hand: one block, whose stack has all frames that are wanted.
 struct Story {
@@ -334,6 +334,29 @@ fn names_are_fit_to_be_shown() {
     assert!(long.len() <= 4000 && long.contains("PP..PP") && long.ends_with("PPi"));
     // A name of C is no mangled type.
     assert!(names.contains(&"cudaMalloc".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_library_opened_by_a_relative_path_is_looked_for_in_the_current_folder() {
+    let (folder, program) = sample(&[]);
+    let id = bytes_of(&build_id(&program));
+    let (start, _) = functions(&program)[0];
+    let trace = Story::new()
+        .frames(Some("./app"), &id, &[start])
+        .write(&folder);
+    let named = |from: &Path| {
+        let mut command = oomhook();
+        command.args(["report", "--json"]).arg(&trace);
+        let report: Value = serde_json::from_str(&run(command.current_dir(from))).expect("JSON");
+        (frames_in(&report, "app")[0].0.is_some(), notes(&report))
+    };
+    assert_eq!(named(&folder), (true, Vec::new()));
+    let (has_name, said) = named(Path::new("/"));
+    assert!(!has_name && said.len() == 1, "{said:?}");
+    assert!(
+        said[0].starts_with("not on this machine: ./app; "),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -119,8 +119,9 @@ impl Files {
             path: path.to_owned(),
             names: HashMap::new(),
             trouble: None,
-            // The loader names things that are no files (linux-vdso.so.1).
-            is_silent: !path.starts_with('/'),
+            // The loader names things that are no files (linux-vdso.so.1). What was opened by a path that begins in some
+            // folder may lie in the current one: its build-id tells.
+            is_silent: !path.contains('/'),
         });
         self.numbers.insert(key, self.libraries.len() - 1);
         self.libraries.len() - 1
