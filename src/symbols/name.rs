@@ -10,6 +10,8 @@ const LONGEST: usize = 64 << 10;
 pub fn demangled(name: &str) -> String {
     // Versions are no part of a name (`cudaMalloc@@libcudart.so.13`).
     let name = name.split('@').next().unwrap_or(name);
+    // The C library calls its own functions so (`__GI_exit`).
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
     // A C function may be called `i` or `St`, which are types to a demangler of C++.
     let is_mangled = ["_Z", "__Z", "_R"]
         .iter()
@@ -69,6 +71,7 @@ mod tests {
         assert_eq!(demangled("_Z4growi"), "grow(int)");
         assert_eq!(demangled("_ZN5cache4growEv@@V1"), "cache::grow()");
         assert_eq!(demangled("cudaMalloc@@libcudart.so.13"), "cudaMalloc");
+        assert_eq!(demangled("__GI___libc_malloc"), "__libc_malloc");
     }
 
     #[test]
