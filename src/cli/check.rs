@@ -1,9 +1,9 @@
 //! `oomhook check`: gates for CI.
 
 use crate::cli::gate::GateOptions;
+use crate::cli::names::NameOptions;
 use crate::cli::output;
 use crate::cli::traces;
-use crate::symbols::Files;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -16,6 +16,8 @@ pub struct Options {
     /// Print the verdict as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    names: NameOptions,
     #[command(flatten)]
     gate: GateOptions,
 }
@@ -38,7 +40,9 @@ pub fn run(options: &Options) -> Result<u8, String> {
     {
         return Err(error.clone());
     }
-    let (judgement, said) = options.gate.judge_loaded(&loaded, &mut Files::default())?;
+    let (judgement, said) = options
+        .gate
+        .judge_loaded(&loaded, &mut options.names.files())?;
     if options.json {
         let json = serde_json::to_string_pretty(&judgement)
             .map_err(|error| format!("the verdict cannot be written as JSON: {error}"))?;

@@ -99,9 +99,9 @@ impl GateOptions {
     }
 
     /// Judges the traces of a run, on stderr; the verdict as an exit code.
-    pub fn judge(&self, paths: &[PathBuf], suppressions: &Suppressions) -> u8 {
+    pub fn judge(&self, paths: &[PathBuf], suppressions: &Suppressions, symbols: &mut Files) -> u8 {
         let loaded = traces::load_readable(paths, suppressions);
-        match self.judge_loaded(&loaded, &mut Files::default()) {
+        match self.judge_loaded(&loaded, symbols) {
             Ok((judgement, said)) => {
                 let colour = output::style_of_stderr().colour;
                 output::talk(&format!("{}{said}", judgement.text(colour)));

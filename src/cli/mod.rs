@@ -5,7 +5,8 @@ mod demo;
 mod env;
 mod gate;
 mod library;
-mod output;
+mod names;
+pub mod output;
 mod pattern;
 mod report;
 mod run;
@@ -34,8 +35,12 @@ enum Verb {
     Check(check::Options),
     Env(env::Options),
     Demo(demo::Options),
+    #[command(name = ANSWER_NAMES, hide = true)]
+    AnswerNames(names::NameOptions),
 }
 
+/// What this program calls itself for: not for people.
+pub const ANSWER_NAMES: &str = "answer-names";
 /// Usage errors and unreadable input.
 const USAGE: u8 = 2;
 
@@ -47,6 +52,10 @@ pub fn main() -> ExitCode {
         Verb::Check(options) => finish("check", check::run(&options)),
         Verb::Env(options) => finish("env", env::run(&options).map(|()| 0)),
         Verb::Demo(options) => demo::run(&options),
+        Verb::AnswerNames(options) => {
+            options.answer();
+            ExitCode::SUCCESS
+        }
     }
 }
 

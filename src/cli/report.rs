@@ -1,5 +1,6 @@
 //! `oomhook report`: what a trace says.
 
+use crate::cli::names::NameOptions;
 use crate::cli::output;
 use crate::cli::pattern;
 use crate::cli::traces::{self, Loaded, Trace};
@@ -8,7 +9,7 @@ use clap::{Args, ValueEnum};
 use oomhook_report::table::{self, At, By};
 use oomhook_report::text::{self, Style};
 use oomhook_report::{Report, Reports, Suppressions, sentences};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Report where the memory went
@@ -32,6 +33,8 @@ pub struct Options {
     /// In stacks, also show frames of the Python interpreter
     #[arg(long)]
     all_frames: bool,
+    #[command(flatten)]
+    names: NameOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -61,7 +64,7 @@ const ROWS: usize = 20;
 /// In words, when there is nothing to read.
 pub fn run(options: &Options) -> Result<(), String> {
     let traces = traces::load(&options.traces)?;
-    let mut symbols = Files::default();
+    let mut symbols = options.names.files();
     if options.json {
         return output::data(&json(&traces, &mut symbols)?);
     }
@@ -103,6 +106,7 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
         Some(Instant::Oom) => At::Oom,
     };
     let mut text = String::new();
+    let mut notes: Vec<String> = Vec::new();
     for trace in traces {
         let mut resolver = trace.resolver(symbols);
         let groups = table::group(&trace.ledger, &mut resolver, by, at);
@@ -118,7 +122,11 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
             text.push('\n');
         }
         text.push_str(&table::render(&groups, &mut resolver, at, &title, style));
+        notes.extend(resolver.notes());
     }
+    let mut seen = HashSet::new();
+    notes.retain(|note| seen.insert(note.clone()));
+    text.push_str(&text::notes(&notes, style));
     let named = options.traces.iter();
     let named: Vec<String> = named
         .map(|path| text::quoted(&path.to_string_lossy()))
@@ -163,7 +171,12 @@ fn text_of(trace: &Trace, place: usize, symbols: &mut Files, style: &Style) -> S
 }
 
 /// Prints the reports of a run: to stderr, or where `OOMHOOK_REPORT` says. stdout is the program's.
-pub fn print_run(paths: &[PathBuf], suppressions: &Suppressions, to: &Option<String>) {
+pub fn print_run(
+    paths: &[PathBuf],
+    suppressions: &Suppressions,
+    to: &Option<String>,
+    symbols: &mut Files,
+) {
     if paths.is_empty() || to.as_deref() == Some("off") {
         return;
     }
@@ -171,10 +184,9 @@ pub fn print_run(paths: &[PathBuf], suppressions: &Suppressions, to: &Option<Str
     for error in unreadable {
         output::talk(&format!("oomhook run: {error}\n"));
     }
-    let mut symbols = Files::default();
     let Some(pattern) = to else {
         let style = output::style_of_stderr();
-        output::talk(&texts(&traces, &mut symbols, &style));
+        output::talk(&texts(&traces, symbols, &style));
         return;
     };
     let mut files: BTreeMap<String, String> = BTreeMap::new();
@@ -183,7 +195,7 @@ pub fn print_run(paths: &[PathBuf], suppressions: &Suppressions, to: &Option<Str
             .entry(pattern::expand(pattern, &trace.header))
             .or_default();
         let place = usize::from(!file.is_empty());
-        file.push_str(&text_of(trace, place, &mut symbols, &Style::default()));
+        file.push_str(&text_of(trace, place, symbols, &Style::default()));
     }
     for (path, text) in files {
         match output::new_file(Path::new(&path), &text) {

@@ -7,6 +7,7 @@ use oomhook_report::{Facts, Report, Resolver, Suppressions, sentences};
 use oomhook_trace::read::{Ending, OpenError};
 use oomhook_trace::{Header, Reader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A trace, read to its end.
 pub struct Trace {
@@ -188,11 +189,18 @@ pub fn suppressions() -> Result<Suppressions, String> {
 impl Trace {
     /// A resolver of the trace's stacks.
     pub fn resolver<'a>(&'a self, symbols: &'a mut Files) -> Resolver<'a> {
+        self.begin(symbols);
         Resolver::new(self.ledger.definitions(), symbols, self.facts.depth)
     }
 
     /// The report of its process.
     pub fn report(&self, symbols: &mut Files) -> Report {
+        self.begin(symbols);
         Report::build(&self.header, &self.ledger, symbols, &self.facts)
+    }
+
+    fn begin(&self, symbols: &mut Files) {
+        let lasted = Duration::from_nanos(self.ledger.last_ns());
+        symbols.begin(&self.header, self.facts.complete.then_some(lasted));
     }
 }

@@ -1,188 +1,175 @@
-//! Address to function, file and line, from the files on this machine: debug information with inlined functions where
-//! there is some, symbol tables otherwise. A file that is not the one that ran is not asked.
+//! Address to function, file and line, by build-id: debug information with inlined functions where there is some, symbol
+//! tables otherwise. A file that is not the one that ran is not asked.
 
+mod elf;
+mod file;
+mod lines;
+mod locate;
+mod name;
+mod perf;
+mod places;
+mod progress;
+mod question;
+mod reader;
+mod serve;
 mod table;
+mod told;
 
-use oomhook_report::{Symbol, Symbols, sentences};
+use locate::{Trouble, Wanted};
+use oomhook_report::{Symbol, Symbols};
+use oomhook_trace::Header;
 use oomhook_trace::record::Library;
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use table::Table;
+use perf::{PerfMap, Process, Unused};
+pub use places::Places;
+use progress::Progress;
+use question::Question;
+use reader::Reader;
+pub use serve::serve;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
-/// Names addresses by the files of the libraries.
+/// Names addresses by the files of the libraries, and those of code made at run time by the process's own map.
 #[derive(Default)]
 pub struct Files {
-    numbers: HashMap<(String, Vec<u8>), usize>,
-    files: Vec<Option<File>>,
-    known: HashMap<(usize, u64), Vec<Symbol>>,
-    notes: Vec<String>,
+    places: Places,
+    reader: Reader,
+    progress: Progress,
+    numbers: HashMap<Key, usize>,
+    libraries: Vec<Known>,
+    process: Option<Process>,
+    code: Option<Result<PerfMap, Unused>>,
+    asked: BTreeSet<usize>,
 }
 
-/// What is known of one file.
-struct File {
-    debug: Option<addr2line::Loader>,
-    table: Table,
+/// What tells libraries apart: path, build-id, extent, and for those without build-id the beginning of the process.
+type Key = (String, Vec<u8>, u64, Option<SystemTime>);
+
+/// What is known of a library.
+struct Known {
+    wanted: Wanted,
+    path: String,
+    names: HashMap<u64, Vec<Symbol>>,
+    trouble: Option<Trouble>,
+    // Nothing to be expected of it.
+    is_silent: bool,
 }
 
 impl Symbols for Files {
     fn resolve(&mut self, library: Option<&Library>, address: u64) -> Vec<Symbol> {
-        let Some(library) = library else {
-            return Vec::new();
-        };
-        let number = self.number(library);
-        if let Some(known) = self.known.get(&(number, address)) {
-            return known.clone();
+        match library {
+            Some(library) => {
+                let number = self.number(library);
+                self.asked.insert(number);
+                self.name(number, address)
+            }
+            None => self.made_at_run_time(address),
         }
-        let file = self.files.get(number).and_then(Option::as_ref);
-        let symbols = file.map(|file| file.name(address)).unwrap_or_default();
-        self.known.insert((number, address), symbols.clone());
-        symbols
     }
 
     fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        self.progress.clear();
+        let asked = self.asked.iter().filter_map(|number| {
+            let known = self.libraries.get(*number)?;
+            Some((known.path.as_str(), known.trouble.as_ref()?))
+        });
+        let mut notes = told::notes(asked);
+        if let Some(Err(unused)) = &self.code {
+            notes.extend(told::unused_map(unused));
+        }
+        notes
     }
 }
 
 impl Files {
+    /// Looks in these places as well.
+    pub fn new(places: Places) -> Files {
+        Files {
+            reader: Reader::new(places.clone()),
+            places,
+            ..Files::default()
+        }
+    }
+
+    /// What comes is of this process; it lasted so long if it has ended.
+    pub fn begin(&mut self, header: &Header, lasted: Option<Duration>) {
+        self.process = Some(Process::of(header, lasted));
+        self.code = None;
+        self.asked.clear();
+    }
+
     fn number(&mut self, library: &Library) -> usize {
-        let key = (library.path.clone(), library.build_id.clone());
+        let began = self.process.as_ref().map(|process| process.began);
+        let since = began.filter(|_| library.build_id.is_empty());
+        let span = library.end.saturating_sub(library.start);
+        let key = (library.path.clone(), library.build_id.clone(), span, since);
         if let Some(number) = self.numbers.get(&key) {
             return *number;
         }
-        let file = match open(library) {
-            Ok(file) => Some(file),
-            Err(Unnamed::OtherBuild) => {
-                self.notes.push(sentences::other_build(&library.path));
-                None
-            }
-            Err(Unnamed::Missing) => None,
+        // A file that was deleted while it ran may have been put there again.
+        let path = library.path.as_str();
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        self.libraries.push(Known {
+            wanted: Wanted {
+                path: PathBuf::from(path),
+                build_id: library.build_id.clone(),
+                span,
+                since: since.unwrap_or_else(SystemTime::now),
+            },
+            path: path.to_owned(),
+            names: HashMap::new(),
+            trouble: None,
+            // The loader names things that are no files (linux-vdso.so.1). What was opened by a path that begins in some
+            // folder may lie in the current one: its build-id tells.
+            is_silent: !path.contains('/'),
+        });
+        self.numbers.insert(key, self.libraries.len() - 1);
+        self.libraries.len() - 1
+    }
+
+    fn name(&mut self, number: usize, address: u64) -> Vec<Symbol> {
+        let Some(known) = self.libraries.get_mut(number) else {
+            return Vec::new();
         };
-        self.files.push(file);
-        self.numbers.insert(key, self.files.len() - 1);
-        self.files.len() - 1
-    }
-}
-
-/// Why a library's addresses stay without names.
-enum Unnamed {
-    /// There is no such file, or it cannot be read.
-    Missing,
-    /// There is another file in its place.
-    OtherBuild,
-}
-
-fn open(library: &Library) -> Result<File, Unnamed> {
-    let path = Path::new(&library.path);
-    // The loader names things that are no files (linux-vdso.so.1).
-    if !path.is_absolute() {
-        return Err(Unnamed::Missing);
-    }
-    let file = std::fs::File::open(path).map_err(|_| Unnamed::Missing)?;
-    let read = Table::read(file).ok_or(Unnamed::Missing)?;
-    if !library.build_id.is_empty() && read.build_id != library.build_id {
-        return Err(Unnamed::OtherBuild);
-    }
-    // Debug information that was stripped into a file of its own is found by build-id.
-    let separate = debug_file(&read.build_id).filter(|path| path.exists());
-    let debug = addr2line::Loader::new(path).ok();
-    let mut table = read;
-    if !table.is_complete
-        && let Some(full) = separate.and_then(|path| std::fs::File::open(path).ok())
-        && let Some(full) = Table::read(full)
-    {
-        table = full;
-    }
-    Ok(File { debug, table })
-}
-
-fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
-    let (first, rest) = build_id.split_first()?;
-    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug").into())
-}
-
-impl File {
-    fn name(&self, address: u64) -> Vec<Symbol> {
-        let mut symbols = self.inlined(address);
-        let symbol = self.table.find(address).map(demangled);
-        match symbols.last_mut() {
-            // Debug information may have lines and no function (assembly, -gmlt), or a function's last name alone
-            // (Rust's line tables): the symbol table has it with its scope.
-            Some(outermost) => {
-                let last = outermost.function.as_deref().unwrap_or_default();
-                if symbol
-                    .as_deref()
-                    .is_some_and(|full| has_last_name(full, last))
-                {
-                    outermost.function = symbol;
-                }
-            }
-            None => symbols.extend(symbol.map(|function| Symbol {
-                function: Some(function),
-                ..Symbol::default()
-            })),
+        if known.is_silent {
+            return Vec::new();
         }
+        if let Some(names) = known.names.get(&address) {
+            return names.clone();
+        }
+        let began = Instant::now();
+        let question = Question {
+            number,
+            wanted: known.wanted.clone(),
+            address,
+            without_lines: false,
+        };
+        let frames = known.names.len() + 1;
+        let progress = &mut self.progress;
+        let answer = self.reader.ask(question, || {
+            progress.tell(&known.path, frames, began);
+        });
+        progress.tell(&known.path, frames, began);
+        progress.took(began.elapsed());
+        known.is_silent = answer.is_final;
+        known.trouble = answer.trouble;
+        let symbols: Vec<Symbol> = answer.names.into_iter().map(Symbol::from).collect();
+        known.names.insert(address, symbols.clone());
         symbols
     }
 
-    fn inlined(&self, address: u64) -> Vec<Symbol> {
-        let mut symbols = Vec::new();
-        let Some(debug) = &self.debug else {
-            return symbols;
+    fn made_at_run_time(&mut self, address: u64) -> Vec<Symbol> {
+        let Some(process) = &self.process else {
+            return Vec::new();
         };
-        let Ok(mut frames) = debug.find_frames(address) else {
-            return symbols;
-        };
-        while let Ok(Some(frame)) = frames.next() {
-            let location = frame.location;
-            symbols.push(Symbol {
-                function: frame
-                    .function
-                    .and_then(|name| Some(demangled(&name.raw_name().ok()?))),
-                file: location
-                    .as_ref()
-                    .and_then(|location| location.file.map(str::to_owned)),
-                line: location.and_then(|location| location.line),
-            });
-        }
-        symbols
-    }
-}
-
-/// True if `full` is `last` with its scope before it (any name, if `last` is empty).
-fn has_last_name(full: &str, last: &str) -> bool {
-    last.is_empty()
-        || full
-            .strip_suffix(last)
-            .is_some_and(|scope| scope.ends_with("::"))
-}
-
-fn demangled(name: &str) -> String {
-    // Versions are no part of a name (`cudaMalloc@@libcudart.so.13`).
-    let name = name.split('@').next().unwrap_or(name);
-    // A C function may be called `i` or `St`, which are types to a demangler of C++.
-    let is_mangled = ["_Z", "__Z", "_R"]
-        .iter()
-        .any(|start| name.starts_with(start));
-    if is_mangled {
-        addr2line::demangle_auto(name.into(), None).into_owned()
-    } else {
-        name.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::demangled;
-
-    #[test]
-    fn names_of_c_stay_what_they_are() {
-        for name in ["i", "f", "St", "w", "main", "a_Z1fv"] {
-            assert_eq!(demangled(name), name);
-        }
-        assert_eq!(demangled("_Z4growi"), "grow(int)");
-        assert_eq!(demangled("_ZN5cache4growEv@@V1"), "cache::grow()");
-        assert_eq!(demangled("cudaMalloc@@libcudart.so.13"), "cudaMalloc");
+        let code = self
+            .code
+            .get_or_insert_with(|| PerfMap::of(process, &self.places));
+        let name = code.as_ref().ok().and_then(|map| map.find(address));
+        let symbol = name.map(|name| Symbol {
+            function: Some(name::demangled(name)),
+            ..Symbol::default()
+        });
+        symbol.into_iter().collect()
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 mod artefacts;
 mod bench;
+pub mod naming;
 
 #[allow(unused_imports, reason = "as above")]
 pub use artefacts::{Artefacts, artefacts, unwind_check};

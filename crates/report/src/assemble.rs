@@ -1,5 +1,6 @@
 //! A ledger to the JSON.
 
+use crate::clean;
 use crate::leaks;
 use crate::objects;
 use crate::resolve::{Depth, Resolver};
@@ -108,7 +109,6 @@ impl Report {
         };
         let mut notes = facts.notes.clone();
         notes.extend(ledger.notes().iter().cloned());
-        notes.extend(resolver.notes());
         notes.extend(sentences::notes(&report, ledger));
         if has_unknown_site(&report) {
             let setting = |name| header.environment.get(name).map(String::as_str);
@@ -123,7 +123,8 @@ impl Report {
                 found.suppressed_blocks,
             ));
         }
-        report.notes = notes;
+        notes.extend(resolver.notes());
+        report.notes = notes.iter().map(|note| clean::text(note)).collect();
         report
     }
 }
@@ -243,7 +244,7 @@ fn device(
         uuid: described.map_or_else(String::new, |device| uuid(&device.uuid)),
         pci_bus_id: described.map_or_else(String::new, |device| device.pci_bus_id.clone()),
         mig: None,
-        name: described.map_or_else(String::new, |device| device.name.clone()),
+        name: described.map_or_else(String::new, |device| clean::text(&device.name)),
         total_bytes: described.map_or(0, |device| device.total_bytes),
         live_bytes: usage.live.bytes,
         live_blocks: usage.live.blocks,
@@ -493,7 +494,10 @@ fn threads(ledger: &Ledger) -> Vec<Thread> {
         .map(|(id, usage)| {
             let thread = definitions.thread(id);
             Thread {
-                name: thread.map_or_else(|| format!("thread {id}"), |thread| thread.name.clone()),
+                name: thread.map_or_else(
+                    || format!("thread {id}"),
+                    |thread| clean::text(&thread.name),
+                ),
                 exited: thread.is_some_and(|thread| thread.exited),
                 allocs: usage.allocs,
                 frees: usage.frees,

@@ -25,6 +25,7 @@
 pub mod assemble;
 pub mod attribution;
 pub mod baseline;
+pub mod clean;
 pub mod gate;
 pub mod leaks;
 mod leaves;

@@ -1,6 +1,7 @@
 //! Stacks to frames and sites, each once.
 
 use crate::attribution::{self, Owner, Role, Seen};
+use crate::clean;
 use crate::leaves::Leaves;
 use crate::schema::{self as shown, Language};
 use crate::sentences as say;
@@ -112,15 +113,18 @@ impl<'a> Resolver<'a> {
     /// A call's name.
     pub fn call(&mut self, id: CallId) -> Rc<str> {
         let name = self.definitions.call(id).unwrap_or("unknown");
-        Rc::clone(self.words.entry(name).or_insert_with(|| name.into()))
+        self.word(name)
     }
 
     /// A thread's name, if the thread is known.
     pub fn thread(&mut self, id: ThreadId) -> Option<Rc<str>> {
         let name = self.definitions.thread(id)?.name.as_str();
-        Some(Rc::clone(
-            self.words.entry(name).or_insert_with(|| name.into()),
-        ))
+        Some(self.word(name))
+    }
+
+    fn word(&mut self, text: &'a str) -> Rc<str> {
+        let word = self.words.entry(text);
+        Rc::clone(word.or_insert_with(|| clean::text(text).into()))
     }
 
     /// A stack with names.
@@ -314,40 +318,58 @@ impl<'a> Resolver<'a> {
                 if symbols.is_empty() {
                     symbols.push(Symbol::default());
                 }
+                let build_id = library.map_or(&[][..], |library| &library.build_id);
                 symbols
                     .into_iter()
-                    .map(|symbol| named(path, offset, symbol))
+                    .map(|symbol| named(path, build_id, offset, symbol))
                     .collect()
             }
             Some(Frame::Python { code, line }) => {
                 [python(self.definitions.code(code), line)].into()
             }
             Some(Frame::LeftOut(frames)) => [gap(frames)].into(),
-            None => [named("", 0, Symbol::default())].into(),
+            None => [named("", &[], 0, Symbol::default())].into(),
         };
         self.frames.insert(id, Rc::clone(&named));
         named
     }
 }
 
-fn named(path: &str, offset: u64, symbol: Symbol) -> (Rc<shown::Frame>, Role, bool) {
+fn named(
+    path: &str,
+    build_id: &[u8],
+    offset: u64,
+    symbol: Symbol,
+) -> (Rc<shown::Frame>, Role, bool) {
     let seen = Seen {
         path,
         function: symbol.function.as_deref(),
     };
     let role = attribution::role(seen);
     let exits = attribution::runs_at_exit(seen);
-    let file = attribution::file_name(path);
+    let library = match attribution::file_name(path) {
+        // Code that lies in no file has a name if whoever made it left a map.
+        "" if symbol.function.is_some() => MADE_AT_RUN_TIME.to_owned(),
+        "" => "unknown".to_owned(),
+        file => clean::text(file),
+    };
+    let is_nameless = symbol.function.is_none() && symbol.file.is_none();
+    let build_id = (is_nameless && !build_id.is_empty()).then(|| digits(build_id));
+    // What a file says of itself is shown from here on.
     let frame = shown::Frame {
-        library: if file.is_empty() { "unknown" } else { file }.to_owned(),
-        function: symbol.function,
-        file: symbol.file,
+        library,
+        function: symbol.function.as_deref().map(clean::text),
+        file: symbol.file.as_deref().map(clean::text),
         line: symbol.line.filter(|line| *line > 0),
         offset,
         language: Language::Native,
+        build_id,
     };
     (Rc::new(frame), role, exits)
 }
+
+/// Library of code that a compiler made while the process ran.
+const MADE_AT_RUN_TIME: &str = "[jit]";
 
 /// What Python frames have for a library.
 const PYTHON: &str = "python";
@@ -355,26 +377,15 @@ const PYTHON: &str = "python";
 fn python(code: Option<&Code>, line: u32) -> (Rc<shown::Frame>, Role, bool) {
     let frame = Rc::new(shown::Frame {
         library: PYTHON.into(),
-        function: code.map(|code| printable(&code.name)),
-        file: code.map(|code| printable(&code.file)),
+        function: code.map(|code| clean::text(&code.name)),
+        file: code.map(|code| clean::text(&code.file)),
         line: Some(line).filter(|line| *line > 0),
         offset: 0,
+        build_id: None,
         language: Language::Python,
     });
     let role = attribution::python_role(code.map_or("", |code| &code.file));
     (frame, role, false)
-}
-
-/// Python's names may be any text; what would steer a terminal or break a line is replaced.
-fn printable(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    text.chars().map(shown).collect()
 }
 
 /// Stands for frames that were left out; nobody's place.
@@ -385,7 +396,13 @@ fn gap(frames: u64) -> (Rc<shown::Frame>, Role, bool) {
         file: None,
         line: None,
         offset: 0,
+        build_id: None,
         language: Language::Python,
     };
     (Rc::new(frame), Role::Own, false)
+}
+
+fn digits(build_id: &[u8]) -> Rc<str> {
+    let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.into()
 }

@@ -339,6 +339,9 @@ pub struct Frame {
     pub offset: u64,
     /// Language.
     pub language: Language,
+    /// Build-id of the library, if the frame has no name: what to look for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<Rc<str>>,
 }
 
 /// Language of a frame.

@@ -5,6 +5,9 @@ use crate::units::{bytes, count, duration};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 
+mod names;
+pub use names::*;
+
 /// `1 block`, `2 blocks`.
 #[must_use]
 pub fn blocks(number: u64) -> String {
@@ -582,20 +585,6 @@ pub fn hidden_by_cache(via: &str) -> String {
         _ => "",
     };
     format!("blocks inside the cache of {via} are not listed one by one{switch}")
-}
-
-/// The file that is there now is not the one that ran.
-#[must_use]
-pub fn other_build(library: &str) -> String {
-    format!("{library} was rebuilt or replaced since the recording: its frames stay without names")
-}
-
-/// A runtime inside a program was told by what all stacks share.
-#[must_use]
-pub fn runtime_without_names(library: &str) -> String {
-    format!(
-        "{library} has no names: the innermost frames that its stacks share were taken for the CUDA runtime inside it"
-    )
 }
 
 /// Nothing to gate on.

@@ -1,6 +1,7 @@
 //! One table, grouped as asked.
 
 use crate::attribution;
+use crate::clean;
 use crate::resolve::{Resolver, Stack};
 use crate::schema::{Frame, Language};
 use crate::sentences as say;
@@ -121,7 +122,7 @@ fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
         By::Library => resolver.stack(row.key.stack).library.to_string(),
         By::Api => resolver.call(row.key.call).to_string(),
         By::Thread => match resolver.definitions().thread(row.key.thread) {
-            Some(thread) => say::thread(&thread.name, thread.tid),
+            Some(thread) => say::thread(&clean::text(&thread.name), thread.tid),
             None => format!("thread {}", row.key.thread),
         },
         By::Space => row.key.space.name().to_owned(),
@@ -222,9 +223,9 @@ pub fn render(
                     false => String::new(),
                 };
                 let left = style.width.max(60).saturating_sub(8 + width(&library));
-                let label = match has_twin {
+                let label = match has_twin && frame.function.is_some() {
                     true => label::shorten(&frame.full_label(), left),
-                    false => label::frame(frame, left),
+                    false => label::stack_frame(frame, left),
                 };
                 text.push_str(&format!("        {label}{library}\n"));
             }

@@ -6,6 +6,7 @@ mod simulator;
 mod traces;
 
 use crate::cli::gate::GateOptions;
+use crate::cli::names::NameOptions;
 use crate::cli::traces::suppressions;
 use crate::cli::{library, report};
 use launch::Ended;
@@ -26,6 +27,8 @@ pub struct Options {
     /// A label kept in the trace; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<String>,
+    #[command(flatten)]
+    pub names: NameOptions,
     #[command(flatten)]
     pub gate: GateOptions,
     /// The command and its arguments
@@ -83,13 +86,14 @@ fn try_run(options: &Options) -> Result<ExitCode, Failure> {
     let plan = launch::Plan::new(options, &library, &program.sanitizers(), simulator.as_ref())?;
     let ended = launch::launch(&options.command, &plan)?;
     let found = traces::of_run(&plan);
-    report::print_run(&found, &suppressions, &plan.report_to);
+    let mut symbols = options.names.files();
+    report::print_run(&found, &suppressions, &plan.report_to, &mut symbols);
     if found.is_empty() {
         let said = nothing_recorded(&plan, simulator.is_some(), &ended);
         eprintln!("oomhook run: {said}");
     }
     let verdict = if options.gate.any() {
-        Some(options.gate.judge(&found, &suppressions))
+        Some(options.gate.judge(&found, &suppressions, &mut symbols))
     } else {
         None
     };

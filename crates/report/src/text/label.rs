@@ -1,12 +1,15 @@
 //! A site in so many columns: file and line are never cut, long names are shortened in the middle.
 
 use crate::schema::{Frame, Site};
+use crate::sentences as say;
 use std::rc::Rc;
 
 /// Stands for what was cut.
 const GAP: &str = "..";
 /// A name shorter than this says nothing.
 const SHORTEST: usize = 10;
+/// Digits of a build-id that tell one from another.
+const SHORT_BUILD_ID: usize = 12;
 
 /// Columns that a text takes.
 #[must_use]
@@ -49,7 +52,8 @@ pub fn name(function: &str, columns: usize) -> String {
 }
 
 /// `Cache<float, 16>::grow` is `Cache<..>::grow`.
-fn without_arguments(function: &str) -> String {
+#[must_use]
+pub fn without_arguments(function: &str) -> String {
     let mut text = String::new();
     let mut depth = 0;
     for (at, c) in function.char_indices() {
@@ -166,6 +170,29 @@ pub fn with_origin(
     of_stack(stack, site_frame, site, columns)
 }
 
+/// A frame of a stack that is shown whole: without a name it says of which build it is.
+#[must_use]
+pub fn stack_frame(one: &Frame, columns: usize) -> String {
+    let label = frame(one, columns);
+    let Some(build_id) = one.build_id.as_deref() else {
+        return label;
+    };
+    let with = |digits: &str| format!("{label} {}", say::build_id(digits));
+    let whole = with(build_id);
+    if width(&whole) <= columns {
+        return whole;
+    }
+    let short = with(&format!(
+        "{}{GAP}",
+        &build_id[..build_id.len().min(SHORT_BUILD_ID)]
+    ));
+    if width(&short) <= columns {
+        short
+    } else {
+        label
+    }
+}
+
 /// The site of a stack in at most so many columns.
 #[must_use]
 pub fn of_stack(
@@ -249,6 +276,7 @@ mod tests {
             library: "app".into(),
             offset: 16,
             language: Language::Native,
+            build_id: None,
         }
     }
 
@@ -316,6 +344,22 @@ mod tests {
             with_origin(&[line].into(), Some(0), &label, Some(&label), 80),
             label
         );
+    }
+
+    #[test]
+    fn a_frame_without_a_name_says_of_which_build_it_is() {
+        let mut nameless = named("f", None);
+        nameless.function = None;
+        assert_eq!(stack_frame(&nameless, 80), "app+0x10");
+        nameless.build_id = Some("0123456789abcdef0123456789abcdef01234567".into());
+        let whole = "app+0x10 (build-id 0123456789abcdef0123456789abcdef01234567)";
+        assert_eq!(stack_frame(&nameless, 60), whole);
+        let short = "app+0x10 (build-id 0123456789ab..)";
+        assert_eq!(stack_frame(&nameless, 59), short);
+        assert_eq!(stack_frame(&nameless, 34), short);
+        assert_eq!(stack_frame(&nameless, 33), "app+0x10");
+        // In a table there is no room for it.
+        assert_eq!(frame(&nameless, 80), "app+0x10");
     }
 
     #[test]

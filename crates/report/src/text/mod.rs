@@ -145,6 +145,19 @@ pub fn render(report: &Report, style: &Style) -> String {
     text
 }
 
+/// Notes alone, as a report has them at its end.
+#[must_use]
+pub fn notes(notes: &[String], style: &Style) -> String {
+    let mut page = Page {
+        style,
+        paint: Paint(style.colour),
+        lines: Vec::new(),
+    };
+    page.list_notes(notes);
+    let lines = page.lines.iter();
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// Says whose report it is.
 const LEAD: &str = "oomhook: ";
 

@@ -319,20 +319,25 @@ impl Page<'_> {
 
     /// What the reader should know.
     pub(super) fn notes(&mut self, report: &Report) {
-        if report.notes.is_empty() {
+        self.list_notes(&report.notes);
+    }
+
+    /// After an empty line, as many as are read.
+    pub(super) fn list_notes(&mut self, notes: &[String]) {
+        if notes.is_empty() {
             return;
         }
         self.lines.push(String::new());
-        let shown = if report.notes.len() == MOST_NOTES + 1 {
+        let shown = if notes.len() == MOST_NOTES + 1 {
             MOST_NOTES + 1
         } else {
             MOST_NOTES
         };
-        for note in report.notes.iter().take(shown) {
+        for note in notes.iter().take(shown) {
             self.paragraph(say::NOTE, note);
         }
-        if report.notes.len() > shown {
-            let more = say::more_notes(report.notes.len() - shown);
+        if notes.len() > shown {
+            let more = say::more_notes(notes.len() - shown);
             self.line(format!("{}{more}", say::NOTE));
         }
     }
