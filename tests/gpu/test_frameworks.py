@@ -56,3 +56,26 @@ def test_numba_arrays(python):
     assert ran.code == 0
     assert ran.report["totals"]["allocs"] >= 2
     assert ran.space("device")["peak_bytes"] >= ran.witness["bytes"]
+
+
+def test_pytorch_stacks_are_those_of_traceback(python, runner):
+    # Each tensor is an allocation of its own, at its own size; nothing is freed before the end.
+    ran = python("pytorch_lines", env={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+    assert ran.code == 0
+    recorded = {}
+    for site in ran.report["devices"][0]["peak"]["sites"]:
+        frames = [frame for frame in site["stack"] if frame["language"] == "python"]
+        frames = tuple((frame["file"], frame["line"], frame["function"]) for frame in frames)
+        key = (site["requested_bytes"] // site["blocks"], frames)
+        recorded[key] = recorded.get(key, 0) + site["blocks"]
+    wanted = {}
+    for size, frames in ran.witness["rows"]:
+        key = (size, tuple(tuple(frame) for frame in frames))
+        wanted[key] = wanted.get(key, 0) + 1
+    assert len(wanted) >= 7
+    for key, blocks in wanted.items():
+        assert recorded.get(key) == blocks, key
+    # A native place is shown with the line of the script, not with one of PyTorch's own.
+    text = runner.text(ran.trace)
+    assert "pytorch_lines.py:" in text and "module.py" not in text, text
+    assert ran.report["notes"] == []

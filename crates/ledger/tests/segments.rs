@@ -3,7 +3,9 @@
 mod common;
 
 use common::{MIB, Story};
+use oomhook_ledger::definitions::Frame;
 use oomhook_ledger::{Ledger, Replay, replay};
+use oomhook_trace::record::Code;
 use oomhook_trace::{Encoder, Header, Reader, Record, Space};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -39,8 +41,72 @@ fn history(segments: usize) -> Vec<Record> {
     story.records
 }
 
+/// Everything that Python defines, with the events in between.
+fn with_python(mut records: Vec<Record>) -> Vec<Record> {
+    let code = |id| {
+        Record::Code(Code {
+            id,
+            file: format!("/w/{id}.py"),
+            name: format!("f{id}"),
+            first_line: id,
+        })
+    };
+    for id in 1..=7 {
+        let at = records.len() * id as usize / 8;
+        let frames = vec![id * 10, id * 10 + 1];
+        let new = [
+            code(id),
+            Record::PythonFrame {
+                id: id * 10,
+                code: id,
+                line: id + 100,
+            },
+            Record::LeftOut {
+                id: id * 10 + 1,
+                frames: u64::from(id),
+            },
+            Record::Stack { id, frames },
+        ];
+        records.splice(at..at, new);
+    }
+    records
+}
+
+#[test]
+fn python_frames_outlive_the_segment_that_defines_them() {
+    let whole = file_of(with_python(history(4)), 4);
+    let mut bytes = whole.bytes;
+    // Only the last segment is left.
+    let last = whole.chunks[3][0];
+    let first = whole.chunks[0][0];
+    bytes.drain(first..last);
+    let definitions = &read(bytes).ledger;
+    let definitions = definitions.definitions();
+    for id in 1..=7 {
+        let stack = definitions.stack(id);
+        assert_eq!(stack, [id * 10, id * 10 + 1]);
+        let frame = Frame::Python {
+            code: id,
+            line: id + 100,
+        };
+        assert_eq!(definitions.frame(stack[0]), Some(frame));
+        assert_eq!(
+            definitions.frame(stack[1]),
+            Some(Frame::LeftOut(u64::from(id)))
+        );
+        let code = definitions.code(id).expect("it is defined");
+        assert_eq!(
+            (&*code.file, &*code.name),
+            (&*format!("/w/{id}.py"), &*format!("f{id}"))
+        );
+    }
+}
+
 fn file(segments: usize) -> File {
-    let records = history(segments);
+    file_of(history(segments), segments)
+}
+
+fn file_of(records: Vec<Record>, segments: usize) -> File {
     let mut bytes = Header::default().encode().expect("a header");
     let mut encoder = Encoder::default();
     let mut truth = Ledger::default();

@@ -78,7 +78,7 @@ const RULES: &[(Test, Role)] = &[
     (Test::Name("BFCAllocator"), Role::Serving("xla_bfc")),
     (Test::Prefix("stream_executor::"), Role::Runtime),
     // CPython, as a library or as the program, and its way into C.
-    (Test::File("libpython"), Role::Plumbing),
+    (Test::File("libpython3"), Role::Plumbing),
     (Test::File("python3"), Role::Plumbing),
     (Test::File("_ctypes."), Role::Plumbing),
     (Test::File("libffi"), Role::Plumbing),
@@ -170,7 +170,7 @@ pub fn is_installed(file: &str) -> bool {
 /// say the same.
 #[must_use]
 pub fn is_interpreter(frame: &Frame) -> bool {
-    const FILES: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi"];
+    const FILES: [&str; 4] = ["libpython3", "python3", "_ctypes.", "libffi"];
     let is_python = frame.language == Language::Python;
     !is_python && FILES.iter().any(|file| frame.library.starts_with(file))
 }

@@ -362,6 +362,7 @@ impl Frame {
             (Some(place), Some(function)) => format!("{place} {function}"),
             (Some(place), None) => place,
             (None, Some(function)) => function.to_owned(),
+            (None, None) if self.language == Language::Python => self.library.clone(),
             (None, None) => format!("{}+{:#x}", self.library, self.offset),
         }
     }

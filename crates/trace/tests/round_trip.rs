@@ -1,6 +1,6 @@
 //! What is written is read back; what is damaged is stepped over and said.
 
-use oomhook_trace::record::{Device, EndKind, Library, LiveBlock, Object};
+use oomhook_trace::record::{Code, Device, EndKind, Library, LiveBlock, Object};
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -71,6 +71,19 @@ fn every_kind() -> Vec<Record> {
             library: 0,
             offset: max,
         },
+        Record::Code(Code {
+            id: u32::MAX,
+            file: "/home/\u{e9}/train.py".into(),
+            name: "Trainer.step.<locals>.<lambda>".into(),
+            first_line: u32::MAX,
+        }),
+        Record::Code(Code::default()),
+        Record::PythonFrame {
+            id: 3,
+            code: u32::MAX,
+            line: 88,
+        },
+        Record::LeftOut { id: 4, frames: max },
         Record::Stack {
             id: 1,
             frames: vec![1, 2, 3, 4],

@@ -1,7 +1,7 @@
 //! Room on our own stack for a list of bounded length. It is not cleared first: that would cost more than a short stack does.
 
 use std::mem::MaybeUninit;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// A list of at most `N` items.
 pub struct Room<T, const N: usize> {
@@ -54,6 +54,14 @@ impl<T, const N: usize> Deref for Room<T, N> {
     }
 }
 
+impl<T, const N: usize> DerefMut for Room<T, N> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.length) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Room;
@@ -64,6 +72,8 @@ mod tests {
         assert!((0..4).all(|number| room.push(number)));
         assert!(!room.push(4));
         assert_eq!(&room[..], [0, 1, 2, 3]);
+        room[1] = 9;
+        assert_eq!(&room[..], [0, 9, 2, 3]);
         room.clear();
         assert!(room.is_empty() && room.push(7));
         assert_eq!(&room[..], [7]);

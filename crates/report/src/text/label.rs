@@ -138,8 +138,8 @@ pub fn frame(frame: &Frame, columns: usize) -> String {
 /// Stands between a site and the Python line that led to it.
 const FROM: &str = " < ";
 
-/// A site with the Python line that led to it, if that is another frame, in at most so many columns: half of them at most
-/// for the line, whose place is never cut.
+/// A site with the Python line that led to it, if that is another frame, in at most so many columns. The line is what a
+/// person knows best: it is the last to be shortened, and its place is never cut.
 #[must_use]
 pub fn with_origin(
     stack: &Rc<[Rc<Frame>]>,
@@ -148,28 +148,26 @@ pub fn with_origin(
     python: Option<&str>,
     columns: usize,
 ) -> String {
-    let is_site = |python: &str| site_frame.is_some() && site == python;
-    let Some(python) = python.filter(|python| !is_site(python)) else {
+    let Some(python) = python.filter(|python| *python != site) else {
         return of_stack(stack, site_frame, site, columns);
     };
+    let found = site_frame.and_then(|at| stack.get(at));
     let whole = of_stack(stack, site_frame, site, usize::MAX);
-    if width(&whole) + FROM.len() + width(python) <= columns {
-        return format!("{whole}{FROM}{python}");
+    let function = found.and_then(|frame| frame.bare_function());
+    let function = function.unwrap_or(&whole);
+    let place = python.split(' ').next().unwrap_or(python);
+    let room = |line: &str| columns.saturating_sub(width(line) + FROM.len());
+    for line in [python, place] {
+        for text in [&whole, function] {
+            if width(text) <= room(line) {
+                return format!("{text}{FROM}{line}");
+            }
+        }
+        if room(line) >= SHORTEST {
+            return format!("{}{FROM}{line}", name(function, room(line)));
+        }
     }
-    let (place, function) = python.split_once(' ').unwrap_or((python, ""));
-    let room = (columns / 2).max(columns.saturating_sub(width(&whole) + FROM.len()));
-    let left = room.saturating_sub(width(place) + 1);
-    let python = match function.is_empty() || left < SHORTEST.min(width(function)) {
-        true => place.to_owned(),
-        false => format!("{place} {}", shorten(function, left)),
-    };
-    let left = columns.saturating_sub(width(&python) + FROM.len());
-    let site = of_stack(stack, site_frame, site, left);
-    if width(&site) > left {
-        // A site that will not be cut says more than half of each.
-        return of_stack(stack, site_frame, &site, columns);
-    }
-    format!("{site}{FROM}{python}")
+    of_stack(stack, site_frame, site, columns)
 }
 
 /// A frame of a stack that is shown whole: without a name it says of which build it is.
@@ -218,9 +216,16 @@ pub fn site(site: &Site, columns: usize, tell: Option<&str>) -> String {
         with_origin(&site.stack, site.site_frame, &site.label, origin, columns)
     };
     let whole = in_columns(usize::MAX);
+    let alone = in_columns(columns);
+    let has_line = site.origin().is_some_and(|origin| *origin != *site.label);
     for additions in additions(site, &whole, tell) {
         let left = columns.saturating_sub(width(&additions));
         let label = in_columns(left);
+        // Library and allocator are told only where they cost nothing of the Python line.
+        let is_extra = additions.contains(&*site.library) || additions.contains("via ");
+        if has_line && is_extra && label != alone {
+            continue;
+        }
         // An addition may shorten a name, but not to nothing.
         if width(&label) <= left && (left >= 24 || label == whole) {
             return format!("{label}{additions}");
@@ -297,6 +302,48 @@ mod tests {
         let nameless = named("abcdefghijklmnopqrstuvwxyz", None);
         assert_eq!(frame(&nameless, 12), "abcd..uvwxyz");
         assert_eq!(width(&frame(&nameless, 12)), 12);
+    }
+
+    #[test]
+    fn the_python_line_is_shortened_last() {
+        let python = "train.py:88 Trainer.step";
+        let shown = |function: &str, file: Option<&str>, columns: usize| {
+            let frame = Rc::new(named(function, file));
+            let label = frame.label();
+            with_origin(&[frame].into(), Some(0), &label, Some(python), columns)
+        };
+        let alloc = |columns| {
+            shown(
+                "at::native::empty_cuda(long)",
+                Some("/b/Empty.cpp"),
+                columns,
+            )
+        };
+        assert_eq!(
+            alloc(80),
+            "Empty.cpp:1024 at::native::empty_cuda < train.py:88 Trainer.step"
+        );
+        assert_eq!(
+            alloc(60),
+            "at::native::empty_cuda < train.py:88 Trainer.step"
+        );
+        assert_eq!(alloc(40), "..empty_cuda < train.py:88 Trainer.step");
+        assert_eq!(alloc(37), "empty_cuda < train.py:88 Trainer.step");
+        assert_eq!(alloc(36), "at::native::empty_cuda < train.py:88");
+        assert_eq!(alloc(28), "..empty_cuda < train.py:88");
+        // Where there is no room for both, the site it is, as ever.
+        assert_eq!(alloc(20), "Empty.cpp:1024");
+        // The site may be that line itself.
+        let line = Rc::new(Frame {
+            language: Language::Python,
+            ..named("step.<locals>.<lambda>", Some("/w/train.py"))
+        });
+        let label = line.label();
+        assert_eq!(label, "train.py:1024 step.<locals>.<lambda>");
+        assert_eq!(
+            with_origin(&[line].into(), Some(0), &label, Some(&label), 80),
+            label
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use oomhook_ledger::Ledger;
 use oomhook_report::{Facts, Report, Symbol, Symbols};
 use oomhook_trace::header::Process;
-use oomhook_trace::record::{Device, EndKind, Library};
+use oomhook_trace::record::{Code, Device, EndKind, Library};
 use oomhook_trace::{Event, Header, Record, Space, What};
 use std::collections::HashMap;
 
@@ -17,6 +17,7 @@ pub const LIBC: u32 = 3;
 pub const CUBLAS: u32 = 4;
 pub const C10: u32 = 5;
 pub const TORCH: u32 = 6;
+pub const PYTHON: u32 = 7;
 
 /// Names by library and offset.
 #[derive(Default)]
@@ -81,6 +82,7 @@ impl World {
             (CUBLAS, "/usr/local/cuda/lib64/libcublas.so.13"),
             (C10, "/x/torch/lib/libc10_cuda.so"),
             (TORCH, "/x/torch/lib/libtorch_cuda.so"),
+            (PYTHON, "/usr/bin/python3.12"),
         ] {
             world.record(Record::Library(Library {
                 id,
@@ -138,6 +140,20 @@ impl World {
             })
             .collect();
         self.names.0.insert((library, offset), symbols);
+        id
+    }
+
+    /// A Python frame.
+    pub fn python(&mut self, function: &str, file: &str, line: u32) -> u32 {
+        self.frames += 1;
+        let id = self.frames;
+        self.record(Record::Code(Code {
+            id,
+            file: file.into(),
+            name: function.into(),
+            first_line: 1,
+        }));
+        self.record(Record::PythonFrame { id, code: id, line });
         id
     }
 

@@ -408,3 +408,73 @@ impl<'a> Records<'a> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Columns;
+    use super::*;
+
+    /// One chunk of these kinds and their values.
+    fn chunk(records: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![COLUMNS as u8, records.len() as u8];
+        bytes.extend(records.iter().map(|(kind, _)| *kind));
+        bytes.extend([0; COLUMNS - 2]);
+        let value = |value: &[u8]| [&[value.len() as u8], value].concat();
+        let values: Vec<u8> = records.iter().flat_map(|(_, one)| value(one)).collect();
+        bytes.push(values.len() as u8);
+        bytes.extend(values);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<Record>, Damage> {
+        let mut records = Records::new(bytes)?;
+        let mut all = Vec::new();
+        while let Some(record) = records.next_record()? {
+            all.push(record);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn what_a_later_version_adds_is_stepped_over() {
+        let bytes = chunk(&[
+            (200, b"of a kind that is not known"),
+            // A value that goes on behind what is known of it.
+            (kind::PYTHON_FRAME, &[7, 5, 88, 1, 2, 3]),
+            (255, b""),
+            (kind::LEFT_OUT, &[8, 12]),
+        ]);
+        let frame = Record::PythonFrame {
+            id: 7,
+            code: 5,
+            line: 88,
+        };
+        assert_eq!(
+            read(&bytes),
+            Ok(vec![frame, Record::LeftOut { id: 8, frames: 12 }])
+        );
+    }
+
+    #[test]
+    fn values_that_end_early_are_damage() {
+        let code = Code {
+            id: 1,
+            file: "a.py".into(),
+            name: "f".into(),
+            first_line: 2,
+        };
+        let mut columns = Columns::default();
+        columns.put_record(&Record::Code(code.clone()));
+        let mut whole = Vec::new();
+        columns.finish(&mut whole);
+        assert_eq!(read(&whole), Ok(vec![Record::Code(code)]));
+        let value = &[1, 2, 4, b'a', b'.', b'p', b'y', 1, b'f'];
+        for length in 0..value.len() {
+            assert!(read(&chunk(&[(kind::CODE, &value[..length])])).is_err());
+        }
+        assert!(read(&chunk(&[(kind::CODE, value)])).is_ok());
+        // Numbers that do not fit.
+        let large = [0xff, 0xff, 0xff, 0xff, 0x7f, 1, 1];
+        assert!(read(&chunk(&[(kind::PYTHON_FRAME, &large)])).is_err());
+    }
+}

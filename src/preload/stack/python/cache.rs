@@ -74,23 +74,33 @@ impl Cache {
     }
 
     /// The word kept for a key.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: &Key) -> Option<u64> {
         let place = key.place();
         self.read(place, key).or_else(|| self.read(place ^ 1, key))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, place: usize, key: &Key) -> Option<u64> {
-        let entry = &self.entries[place];
+        let entry = &self.entries[place % ENTRIES];
         let before = entry.count.load(Ordering::Acquire);
-        if before & 1 != 0 || entry.fields[0].load(Ordering::Relaxed) != key.code {
-            return None;
+        let [code, ip, file, name, lines, digest, word] = &entry.fields;
+        // Loads that depend on nothing, and one branch.
+        let mut differs = before & 1;
+        for (field, wanted) in [
+            (code, key.code),
+            (ip, key.ip),
+            (file, key.file),
+            (name, key.name),
+            (lines, key.lines),
+            (digest, key.digest),
+        ] {
+            differs |= field.load(Ordering::Relaxed) ^ wanted;
         }
-        let fields: [u64; 7] = std::array::from_fn(|at| entry.fields[at].load(Ordering::Relaxed));
+        let word = word.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        let unchanged = entry.count.load(Ordering::Relaxed) == before;
-        (unchanged && before != 0 && fields == key.fields(fields[6])).then_some(fields[6])
+        differs |= entry.count.load(Ordering::Relaxed) ^ before;
+        (differs == 0 && before != 0).then_some(word)
     }
 
     /// Keeps a word. If another thread is writing there, it is not kept.

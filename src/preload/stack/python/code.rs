@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Different code objects that get a number. A program that makes code all the time makes mostly the same again; one that
 /// does not must not make the trace's definitions grow without end.
 const MOST: u32 = 1 << 15;
+const _: () = assert!(MOST == 32_768, "a note says the number");
 /// Slots of the table of numbers (1 MiB).
 const SLOTS: usize = 1 << 16;
 /// Beyond this many probes a code object counts as new.
@@ -47,16 +48,14 @@ pub struct Types {
 /// The word of a frame.
 #[inline]
 pub fn word(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) -> u64 {
-    let Some(key) = key(layout, seen) else {
-        return words::frame(0, 0);
-    };
-    match LINES.get(&key) {
+    match key(layout, seen).and_then(|key| LINES.get(&key)) {
         Some(word) => word,
-        None => resolve(recorder, layout, types, &key),
+        // It makes its key anew: the one here need not be in memory.
+        None => resolve(recorder, layout, types, seen),
     }
 }
 
-#[inline]
+#[inline(always)]
 fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
     let code = seen.code;
     let mut key = Key {
@@ -79,48 +78,79 @@ fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
     Some(key)
 }
 
-/// Of older versions: what the three objects hold, since a new one may lie exactly where an old one lay.
+/// Of older versions: what the three objects hold, since a new one may lie exactly where an old one lay. A sum of products:
+/// none waits for another.
 fn digest(layout: &Layout, key: &Key, first: u32) -> Option<u64> {
-    const HASH: u64 = 24;
     let mut digest = u64::from(first);
-    let mut mix = |value: u64| {
-        digest = (digest.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut mix = |value: u64, multiplier: u64| {
+        digest = digest.wrapping_add((value ^ value >> 31).wrapping_mul(multiplier));
     };
-    for text in [key.name, key.file] {
-        let length = Known.word(text + layout.text_length)?;
-        let hash = Known.word(text + HASH)?;
-        mix(length);
-        mix(hash);
+    for (text, [by_length, by_hash]) in [(key.name, MULTIPLIERS[0]), (key.file, MULTIPLIERS[1])] {
+        // Length and hash lie side by side.
+        let [length, hash] = Known.words(text + layout.text_length)?;
+        mix(length, by_length);
+        mix(hash, by_hash);
         if hash == u64::MAX {
-            // Python has not hashed it yet.
-            ends(text + layout.text_ascii, length, &mut mix)?;
+            // Python has not hashed it yet. What tells generated files apart is at their end.
+            let (data, bytes) = text::place(layout, Known, text, length)?;
+            ends::<1>(data, bytes, by_hash, &mut mix)?;
         }
     }
     let length = Known.word(key.lines + layout.bytes_length)?;
-    mix(length);
-    ends(key.lines + layout.bytes_data, length, &mut mix)?;
+    let [by_length, by_content] = MULTIPLIERS[2];
+    mix(length, by_length);
+    ends::<4>(key.lines + layout.bytes_data, length, by_content, &mut mix)?;
     Some(digest)
 }
 
-/// Mixes the first 64 bytes and the last whole words of so many bytes.
-fn ends(data: u64, length: u64, mix: &mut impl FnMut(u64)) -> Option<()> {
+/// Odd, and with bits everywhere.
+const MULTIPLIERS: [[u64; 2]; 3] = [
+    [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
+    [0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93],
+    [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53],
+];
+
+/// Mixes so many bytes; of many, some of the first words and the last two.
+#[inline]
+fn ends<const FIRST: usize>(
+    data: u64,
+    length: u64,
+    by: u64,
+    mix: &mut impl FnMut(u64, u64),
+) -> Option<()> {
     // An object's end is padded to a whole word.
     let words = length.div_ceil(8);
-    for at in (0..words.min(8)).chain(words.saturating_sub(2).max(8)..words) {
-        mix(Known.word(data + at * 8)?);
+    if words < (FIRST as u64).max(2) {
+        for at in 0..words {
+            mix(Known.word(data + at * 8)?, by.rotate_left(at as u32) | 1);
+        }
+        return Some(());
     }
+    // They may overlap.
+    let first: [u64; FIRST] = Known.words(data)?;
+    let [one, other]: [u64; 2] = Known.words(data + (words - 2) * 8)?;
+    let mut at = 0;
+    while at < FIRST {
+        mix(first[at], by.rotate_left(at as u32) | 1);
+        at += 1;
+    }
+    mix(one, by.rotate_left(40) | 1);
+    mix(other, by.rotate_left(50) | 1);
     Some(())
 }
 
 #[cold]
-fn resolve(recorder: &Recorder, layout: &Layout, types: &Types, key: &Key) -> u64 {
-    let found = read(layout, types, key, Known);
-    let number = found
-        .as_ref()
-        .map_or(0, |(definition, _)| number(recorder, definition));
-    let line = found.map_or(0, |(_, line)| line);
+#[inline(never)]
+fn resolve(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) -> u64 {
+    let Some(key) = key(layout, seen) else {
+        return words::frame(0, 0);
+    };
+    let (number, line) = match read(layout, types, &key, Known) {
+        Some((definition, line)) => (number(recorder, &definition), line),
+        None => (0, 0),
+    };
     let word = words::frame(number, line);
-    LINES.put(key, word);
+    LINES.put(&key, word);
     word
 }
 
@@ -242,10 +272,9 @@ fn announce(recorder: &Recorder, definition: &Code) -> u32 {
         if !IS_FULL.swap(true, Ordering::AcqRel) {
             let note = Record::Note {
                 time_ns: recorder.now(),
-                text: format!(
-                    "more than {} different Python functions (code made at run time?): new ones have no name",
-                    MOST - 1
-                ),
+                text: "more than 32,767 different Python functions (code made at run time?): new ones \
+                       have no name"
+                    .into(),
             };
             channel::send(&recorder.sender, Raw::boxed(note));
         }

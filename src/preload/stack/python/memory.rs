@@ -26,13 +26,25 @@ pub trait Memory: Copy {
     /// A value of plain bits.
     #[inline]
     fn read<T: Plain>(self, address: u64) -> Option<T> {
-        let aligned = address.is_multiple_of(align_of::<T>() as u64);
-        if !aligned || !is_of_user(address) || !self.holds(address, size_of::<T>() as u64) {
+        if !is_aligned::<T>(address) || !self.holds(address, size_of::<T>() as u64) {
             return None;
         }
         // SAFETY: aligned, in the half of the address space that is the program's, and (`Known`) inside an object of the
         // interpreter that this thread keeps alive, by a layout that was checked; or (`Asked`) found readable.
         Some(unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_volatile() })
+    }
+
+    /// So many words, one after the other.
+    #[inline]
+    fn words<const N: usize>(self, address: u64) -> Option<[u64; N]> {
+        if !is_aligned::<u64>(address) || !self.holds(address, 8 * N as u64) {
+            return None;
+        }
+        let start = std::ptr::with_exposed_provenance::<u64>(address as usize);
+        // SAFETY: as above, for each of them.
+        Some(std::array::from_fn(|at| unsafe {
+            start.wrapping_add(at).read_volatile()
+        }))
     }
 
     /// So many bytes.
@@ -62,9 +74,19 @@ const BITS: u32 = if cfg!(target_arch = "aarch64") {
 };
 
 /// The first page is never mapped.
+const FIRST: u64 = 4096;
+
 #[inline]
 fn is_of_user(address: u64) -> bool {
-    (4096..1 << BITS).contains(&address)
+    (FIRST..1 << BITS).contains(&address)
+}
+
+/// An address of the program's at which such a value can lie: one comparison, since bits that make it odd become the highest.
+#[inline]
+fn is_aligned<T>(address: u64) -> bool {
+    let bits = align_of::<T>().trailing_zeros();
+    let first = FIRST >> bits;
+    address.rotate_right(bits).wrapping_sub(first) < ((1 << BITS) >> bits) - first
 }
 
 /// Memory of a layout that has been checked.

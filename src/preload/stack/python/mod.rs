@@ -15,6 +15,7 @@ pub mod words;
 use super::super::channel;
 use super::super::raw::Raw;
 use super::super::state::Recorder;
+use super::room::Room;
 use find::Interpreter;
 use memory::{Asked, Known};
 use merge::Placed;
@@ -34,8 +35,7 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// The Python frames of a stack.
 pub struct Stack {
-    frames: [Placed; MOST_FRAMES],
-    length: usize,
+    frames: Room<Placed, MOST_FRAMES>,
     /// Where the function lies that evaluates them.
     pub evaluation: Range<u64>,
 }
@@ -44,20 +44,14 @@ impl Stack {
     /// Without frames.
     pub fn new() -> Stack {
         Stack {
-            frames: [Placed::default(); MOST_FRAMES],
-            length: 0,
+            frames: Room::new(MOST_FRAMES),
             evaluation: 0..0,
         }
     }
 
     /// The frames, innermost first.
     pub fn frames(&self) -> &[Placed] {
-        &self.frames[..self.length]
-    }
-
-    fn push(&mut self, frame: Placed) {
-        self.frames[self.length] = frame;
-        self.length += 1;
+        &self.frames
     }
 }
 
@@ -69,7 +63,7 @@ pub fn capture(recorder: &Recorder, generation: u32, to: &mut Stack) {
     }
     for interpreter in find::interpreters(generation) {
         take(recorder, interpreter, to);
-        if to.length > 0 {
+        if !to.frames.is_empty() {
             break;
         }
     }
@@ -94,8 +88,10 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     } else {
         let whole = walk.run(layout, thread, types.code, Asked).is_ok();
         let (inner, _, outer) = walk.finish();
-        let mut frames = inner.iter().chain(outer);
-        if !whole || !frames.all(|frame| code::is_sound(layout, types, frame, Asked)) {
+        let frames = inner.iter().chain(outer);
+        let sound = frames.filter(|frame| code::is_sound(layout, types, frame, Asked));
+        // One or the other may have a name of a type of its own.
+        if !whole || sound.count() * 2 < inner.len() + outer.len() {
             let (major, minor) = (interpreter.version >> 24, interpreter.version >> 16 & 0xff);
             let reason =
                 format!("this build of CPython {major}.{minor} keeps its frames in an unknown way");
@@ -111,19 +107,19 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     let (inner, left_out, outer) = walk.finish();
     let word = |frame| code::word(recorder, layout, types, frame);
     for frame in inner {
-        to.push(Placed {
+        to.frames.push(Placed {
             word: word(frame),
             by: frame.by,
         });
     }
     if let Some(last) = inner.last().filter(|_| left_out > 0) {
-        to.push(Placed {
+        to.frames.push(Placed {
             word: words::gap(left_out),
             by: last.by,
         });
     }
     for frame in outer {
-        to.push(Placed {
+        to.frames.push(Placed {
             word: word(frame),
             by: frame.by,
         });
@@ -131,7 +127,7 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     to.evaluation = interpreter.evaluation().clone();
     // Its end may have begun meanwhile, and with it the end of this thread's frames.
     if !interpreter.is_initialized() {
-        to.length = 0;
+        to.frames.clear();
     }
 }
 

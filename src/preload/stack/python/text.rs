@@ -23,6 +23,28 @@ pub fn read(layout: &Layout, memory: impl Memory, text: u64) -> Option<String> {
     let length = memory
         .word(text + layout.text_length)
         .filter(|length| *length <= MOST)?;
+    let (data, length_in_bytes) = place(layout, memory, text, length)?;
+    let bytes = memory.bytes(data, length_in_bytes)?;
+    match length_in_bytes / length.max(1) {
+        0 | 1 => Some(bytes.into_iter().map(char::from).collect()),
+        2 => {
+            let units = bytes
+                .chunks_exact(2)
+                .map(|unit| u32::from(u16::from_ne_bytes([unit[0], unit[1]])));
+            Some(units.map(scalar).collect())
+        }
+        _ => {
+            let units = bytes
+                .chunks_exact(4)
+                .map(|unit| u32::from_ne_bytes([unit[0], unit[1], unit[2], unit[3]]));
+            Some(units.map(scalar).collect())
+        }
+    }
+}
+
+/// Where the characters of a text of this length lie, and their bytes.
+#[inline]
+pub fn place(layout: &Layout, memory: impl Memory, text: u64, length: u64) -> Option<(u64, u64)> {
     let state = memory.read::<u32>(text + layout.text_state)?;
     let (kind, is_compact, is_ascii) = (state >> 2 & 7, state >> 5 & 1 != 0, state >> 6 & 1 != 0);
     let data = match (is_compact, is_ascii) {
@@ -31,27 +53,8 @@ pub fn read(layout: &Layout, memory: impl Memory, text: u64) -> Option<String> {
         // Made by an old interface: the characters lie elsewhere.
         (false, _) => memory.word(text + layout.text_other)?,
     };
-    match kind {
-        1 => {
-            let bytes = memory.bytes(data, length)?;
-            Some(bytes.into_iter().map(char::from).collect())
-        }
-        2 => {
-            let bytes = memory.bytes(data, length * 2)?;
-            let units = bytes
-                .chunks_exact(2)
-                .map(|unit| u32::from(u16::from_ne_bytes([unit[0], unit[1]])));
-            Some(units.map(scalar).collect())
-        }
-        4 => {
-            let bytes = memory.bytes(data, length * 4)?;
-            let units = bytes
-                .chunks_exact(4)
-                .map(|unit| u32::from_ne_bytes([unit[0], unit[1], unit[2], unit[3]]));
-            Some(units.map(scalar).collect())
-        }
-        _ => None,
-    }
+    let bytes = length.checked_mul(u64::from(kind))?;
+    matches!(kind, 1 | 2 | 4).then_some((data, bytes))
 }
 
 /// Half of a surrogate pair (an undecodable byte of a file's name is one) has no UTF-8.

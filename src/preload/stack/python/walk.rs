@@ -1,6 +1,7 @@
 //! The calling thread's own frames. It is inside a C call: its chain of frames cannot change meanwhile, and each frame keeps
 //! its code object alive. So nothing is locked, and nothing of Python is called.
 
+use super::super::room::Room;
 use super::layout::{Chain, Layout};
 use super::memory::Memory;
 use super::merge::Evaluation;
@@ -27,7 +28,9 @@ pub struct Seen {
 
 /// The frames of a thread, innermost first.
 pub struct Walk {
-    frames: [Seen; INNERMOST + OUTERMOST],
+    inner: Room<Seen, INNERMOST>,
+    /// Those after them go round.
+    outer: Room<Seen, OUTERMOST>,
     seen: u64,
     /// Where the frames of the evaluation in progress begin.
     open: u64,
@@ -41,7 +44,8 @@ impl Walk {
     /// No frames.
     pub fn new() -> Walk {
         Walk {
-            frames: [Seen::default(); INNERMOST + OUTERMOST],
+            inner: Room::new(INNERMOST),
+            outer: Room::new(OUTERMOST),
             seen: 0,
             open: 0,
         }
@@ -120,43 +124,36 @@ impl Walk {
         if memory.word(code + layout.object_type) != Some(code_type) {
             return Err(NoChain);
         }
-        self.frames[slot(self.seen)] = Seen { code, ip, by };
+        let frame = Seen { code, ip, by };
+        if !self.inner.push(frame) && !self.outer.push(frame) {
+            self.outer[(self.seen as usize - INNERMOST) % OUTERMOST] = frame;
+        }
         self.seen += 1;
         Ok(())
     }
 
     /// The frames since the last call belong to the evaluation that holds this address.
     fn close(&mut self, address: u64) {
-        let ring = self.seen.saturating_sub(OUTERMOST as u64).max(self.open);
-        let inner = self.open..self.seen.min(INNERMOST as u64);
-        for number in inner.chain(ring.max(INNERMOST as u64)..self.seen) {
-            self.frames[slot(number)].by = Evaluation::At(address);
+        let by = Evaluation::At(address);
+        let open = (self.open as usize).min(self.inner.len());
+        self.inner[open..]
+            .iter_mut()
+            .for_each(|frame| frame.by = by);
+        let first = self.seen.saturating_sub(OUTERMOST as u64).max(self.open);
+        for number in first.max(INNERMOST as u64)..self.seen {
+            self.outer[(number as usize - INNERMOST) % OUTERMOST].by = by;
         }
         self.open = self.seen;
     }
 
     /// The frames that are kept and, between the two parts, how many were left out.
     pub fn finish(&mut self) -> (&[Seen], u64, &[Seen]) {
-        let inner = self.seen.min(INNERMOST as u64) as usize;
-        let outer = (self.seen as usize - inner).min(OUTERMOST);
-        if outer == OUTERMOST {
+        if self.outer.len() == OUTERMOST {
             let oldest = (self.seen as usize - INNERMOST) % OUTERMOST;
-            self.frames[INNERMOST..].rotate_left(oldest);
+            self.outer.rotate_left(oldest);
         }
-        let left_out = self.seen - (inner + outer) as u64;
-        let (first, last) = self.frames.split_at(INNERMOST);
-        (&first[..inner], left_out, &last[..outer])
-    }
-}
-
-/// The innermost frames have a place each, the others go round.
-#[inline]
-fn slot(number: u64) -> usize {
-    let number = number as usize;
-    if number < INNERMOST {
-        number
-    } else {
-        INNERMOST + (number - INNERMOST) % OUTERMOST
+        let left_out = self.seen - (self.inner.len() + self.outer.len()) as u64;
+        (&self.inner, left_out, &self.outer)
     }
 }
 
