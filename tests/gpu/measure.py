@@ -4,12 +4,14 @@ five rounds; medians, and ratios to the runs without it. Not a test.
     OOMHOOK_ARTEFACTS=folder python3 tests/gpu/measure.py
 """
 
+import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ARTEFACTS = pathlib.Path(os.environ.get("OOMHOOK_ARTEFACTS", HERE.parent.parent / "target" / "release")).resolve()
@@ -17,6 +19,7 @@ MODES = {
     "without": {},
     "stacks off": {"OOMHOOK_STACKS": "off"},
     "native stacks": {"OOMHOOK_STACKS": "native"},
+    "all stacks": {},
 }
 
 
@@ -41,6 +44,21 @@ def compare(command, rounds, folder):
         print(f"{name:28} {shown}", flush=True)
 
 
+def name(folder):
+    """Seconds that it takes to name a training's stacks, and the frames."""
+    env = dict(os.environ, LD_PRELOAD=str(ARTEFACTS / "liboomhook.so"), OOMHOOK_REPORT="off",
+               OOMHOOK_OUTPUT=f"{folder}/named.trace", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+    subprocess.run([sys.executable, str(HERE / "programs/pytorch_training.py")], env=env, check=True, capture_output=True)
+    start = time.monotonic()
+    shown = subprocess.run([str(ARTEFACTS / "oomhook"), "report", "--json", f"{folder}/named.trace"], check=True,
+                           capture_output=True, text=True)
+    took = time.monotonic() - start
+    report = json.loads(shown.stdout)
+    rows = report["leaks"] + [row for device in report["devices"] for row in device["peak"]["sites"]]
+    places = {(frame["library"], frame["offset"], frame["file"], frame["line"]) for row in rows for frame in row["stack"]}
+    print(f"naming {len(places)} places of {len(rows)} rows, {report['totals']['allocs']} allocations: {took:.2f} s")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "call_cost"
@@ -49,6 +67,7 @@ def main():
         compare([str(program)], 5, folder)
         print("PyTorch training step")
         compare([sys.executable, str(HERE / "programs/step_time.py")], 3, folder)
+        name(folder)
 
 
 main()
