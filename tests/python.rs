@@ -68,7 +68,7 @@ fn all() -> &'static [Python] {
             candidates.push(folder.join("python3"));
             candidates.extend(KNOWN.map(|minor| folder.join(format!("python3.{minor}"))));
         }
-        candidates.retain(|path| path.exists() && !path.starts_with("/root/.pyenv/shims"));
+        candidates.retain(|path| path.exists() && !path.to_string_lossy().contains("/shims/"));
         let found: BTreeSet<Python> = candidates.iter().filter_map(|path| ask(path)).collect();
         for minor in KNOWN {
             if !found.iter().any(|python| python.is_known_as(minor)) {
@@ -280,6 +280,47 @@ fn builds_that_are_not_known_have_native_stacks_and_one_note() {
                     .is_some_and(|stack| stack.len() > 10)
             );
         }
+    }
+}
+
+#[test]
+fn what_only_looks_like_python_is_left_alone() {
+    let bench = Bench::shared();
+    let program = bench.build("false_python.c", Route::Driver, &["-rdynamic"]);
+    let run = |what: &str| {
+        let ran = bench.run(&program, &[what], &[]);
+        ran.says(0, "").is("/totals/allocs", 2);
+        for leak in ran.report["leaks"].as_array().expect("leaks") {
+            assert!(names(leak["stack"].as_array().expect("a stack")).contains(&"take"));
+        }
+        let frames = python_frames(&ran.report["leaks"][0]["stack"]);
+        (ran.report["notes"].clone(), frames)
+    };
+    let none = serde_json::json!([]);
+    let sound = serde_json::json!(["sound", null, "sound"]);
+    assert_eq!(run("sound"), (none.clone(), vec![sound.clone()]));
+    assert_eq!(run("no thread"), (none.clone(), vec![]));
+    // A chain without an end is cut.
+    let (notes, frames) = run("a cycle");
+    assert_eq!((notes, frames.len()), (none, 96 + 1 + 32));
+    assert_eq!(frames[96][2], "... 99,872 Python frames left out ...");
+    let unknown =
+        "no Python frames in stacks: this build of CPython 3.11 keeps its frames in an unknown way";
+    for what in [
+        "no state",
+        "no mark",
+        "no frame",
+        "no code",
+        "other code",
+        "no name",
+        "odd name",
+        "a kernel's name",
+        "an endless name",
+        "no lines",
+        "endless lines",
+        "noise",
+    ] {
+        assert_eq!(run(what), (serde_json::json!([unknown]), vec![]), "{what}");
     }
 }
 

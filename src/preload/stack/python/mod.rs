@@ -138,7 +138,7 @@ fn switch_off(recorder: &Recorder, reason: &str) {
     }
     let note = Record::Note {
         time_ns: recorder.now(),
-        text: format!("no Python frames in stacks: {reason}; native frames are recorded"),
+        text: format!("no Python frames in stacks: {reason}"),
     };
     channel::send(&recorder.sender, Raw::boxed(note));
 }
