@@ -79,3 +79,11 @@ def test_pytorch_stacks_are_those_of_traceback(python, runner):
     text = runner.text(ran.trace)
     assert "pytorch_lines.py:" in text and "module.py" not in text, text
     assert ran.report["notes"] == []
+
+
+def test_a_thread_with_the_gil_waits_for_an_allocating_one(python):
+    # A hook that took the GIL would stop both for good; the runner gives up after five minutes.
+    ran = python("pytorch_gil", same=False)
+    assert ran.code == 0
+    assert min(ran.witness["asked"]) > 0
+    assert ran.report["totals"]["allocs"] >= ran.witness["segments"]
