@@ -14,6 +14,8 @@ pub enum Role {
     Runtime,
     /// An allocator's that keeps memory to serve others; its name goes to `via`.
     Serving(&'static str),
+    /// What makes a framework's results for its operators: the operator is the place, if it is on the stack.
+    Making,
     /// An interpreter's and what starts threads and programs: nobody's place, unless there is no other.
     Plumbing,
     /// Somebody's who asked for the memory.
@@ -77,6 +79,22 @@ const RULES: &[(Test, Role)] = &[
     // XLA's best-fit allocator, and the layer that makes its driver calls (with or without that allocator).
     (Test::Name("BFCAllocator"), Role::Serving("xla_bfc")),
     (Test::Prefix("stream_executor::"), Role::Runtime),
+    // What makes PyTorch's empty tensors, and its dispatcher: every operator's results come through here.
+    (Test::Prefix("at::detail::empty_"), Role::Making),
+    (Test::Prefix("at::native::empty_"), Role::Making),
+    (Test::Prefix("at::empty"), Role::Making),
+    (Test::Prefix("at::_ops::empty"), Role::Making),
+    (
+        Test::Name("(anonymous namespace)::create_out"),
+        Role::Making,
+    ),
+    (Test::Name("::set_output_"), Role::Making),
+    (Test::Prefix("at::TensorIteratorBase::"), Role::Making),
+    (
+        Test::Name("(anonymous namespace)::wrapper_CUDA_"),
+        Role::Making,
+    ),
+    (Test::Prefix("c10::impl::wrap_kernel_functor"), Role::Making),
     // CPython, as a library or as the program, and its way into C.
     (Test::File("libpython3"), Role::Plumbing),
     (Test::File("python3"), Role::Plumbing),
@@ -392,6 +410,34 @@ mod tests {
             ),
             (
                 seen("/x/torch/lib/libtorch_cuda.so", "at::native::zeros(int)"),
+                Role::Caller,
+            ),
+            (
+                seen(
+                    "/x/libtorch_cpu.so",
+                    "at::detail::empty_generic(c10::ArrayRef<long>)",
+                ),
+                Role::Making,
+            ),
+            (
+                seen(
+                    "/x/libtorch_cuda.so",
+                    "at::(anonymous namespace)::create_out(c10::ArrayRef<long>)",
+                ),
+                Role::Making,
+            ),
+            (
+                seen(
+                    "/x/libtorch_cuda.so",
+                    "at::(anonymous namespace)::(anonymous namespace)::wrapper_CUDA_add_Tensor(at::Tensor const&)",
+                ),
+                Role::Making,
+            ),
+            (
+                seen(
+                    "/x/libtorch_cuda.so",
+                    "at::native::cudnn_convolution(at::Tensor const&)",
+                ),
                 Role::Caller,
             ),
             (seen("/x/libcublas.so.13", "cublasCreate_v2"), Role::Caller),

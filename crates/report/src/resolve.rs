@@ -59,6 +59,51 @@ impl Stack {
 
 type Named = Rc<[(Rc<shown::Frame>, Role, bool)]>;
 
+/// The search for the site, from the innermost frame outwards.
+#[derive(Default)]
+struct Search {
+    site: Option<usize>,
+    /// The first frames that are places only should there be no other: of a framework's making, and nobody's.
+    making: Option<usize>,
+    plumbing: Option<usize>,
+    via: Option<&'static str>,
+    is_over: bool,
+}
+
+impl Search {
+    /// Looks at a frame; `inner` are those before it.
+    fn look(&mut self, inner: &[Rc<shown::Frame>], frame: &shown::Frame, role: Role) {
+        if self.is_over {
+            return;
+        }
+        let here = Some(inner.len());
+        if let Some(site) = self.site {
+            // A library's frames without names lead to one of its functions that has one: that is what a person knows.
+            let is_same = role == Role::Caller && inner[site].library == frame.library;
+            self.is_over = !is_same || frame.function.is_some();
+            if is_same && self.is_over {
+                self.site = here;
+            }
+            return;
+        }
+        match role {
+            // An operator that Python calls directly is its own making.
+            Role::Caller if frame.language == Language::Python && self.making.is_some() => {
+                self.site = self.making;
+                self.is_over = true;
+            }
+            Role::Caller => {
+                self.site = here;
+                self.is_over = frame.function.is_some() || !is_library(&frame.library);
+            }
+            Role::Serving(name) => self.via = self.via.or(Some(name)),
+            Role::Making => self.making = self.making.or(here),
+            Role::Plumbing => self.plumbing = self.plumbing.or(here),
+            Role::Own | Role::Driver | Role::Runtime => {}
+        }
+    }
+}
+
 /// Names stacks.
 pub struct Resolver<'a> {
     definitions: &'a Definitions,
@@ -140,16 +185,26 @@ impl<'a> Resolver<'a> {
     /// How many innermost frames lie in one library, have no names and would be somebody's.
     fn nameless(&mut self, stack: &[FrameId]) -> usize {
         let mut file = None;
-        let frames = stack.iter().take_while(|id| {
-            let Some(Frame::Native { library, .. }) = self.definitions.frame(**id) else {
-                return false;
+        let mut count = 0;
+        for id in stack {
+            let library = match self.definitions.frame(*id) {
+                Some(Frame::Native { library, .. }) if library != 0 => library,
+                _ => break,
             };
-            let named = self.frame(**id);
-            let is_nameless =
-                matches!(&*named, [(frame, Role::Caller, _)] if frame.function.is_none());
-            is_nameless && library != 0 && *file.get_or_insert(library) == library
-        });
-        frames.count()
+            let named = self.frame(*id);
+            let [(frame, Role::Caller, _)] = &*named else {
+                break;
+            };
+            if *file.get_or_insert(library) != library {
+                break;
+            }
+            if frame.function.is_some() {
+                // The library's own function is known.
+                return if is_library(&frame.library) { 0 } else { count };
+            }
+            count += 1;
+        }
+        count
     }
 
     /// The stack without what the driver itself has on it.
@@ -189,29 +244,14 @@ impl<'a> Resolver<'a> {
     }
 
     fn name(&mut self, id: StackId) -> Stack {
-        let mut frames = Vec::new();
-        let mut site_frame = None;
-        let mut plumbing = None;
-        let mut via = None;
-        let mut at_exit = false;
-        let (mut own_line, mut installed_line) = (None, None);
-        let mut autograd_node: Option<Rc<str>> = None;
         let all = self.definitions.stack(id);
         let passed = self.passed(all);
+        let mut frames: Vec<Rc<shown::Frame>> = Vec::new();
+        let mut search = Search::default();
+        let mut at_exit = false;
+        let mut autograd_node: Option<Rc<str>> = None;
         for (number, frame) in all.iter().enumerate() {
-            if own_line.is_none()
-                && let Some(Frame::Python { code, .. }) = self.definitions.frame(*frame)
-            {
-                let file = self.definitions.code(code).map_or("", |code| &code.file);
-                if attribution::python_role(file) == Role::Caller {
-                    let to = match attribution::is_installed(file) {
-                        false => &mut own_line,
-                        true => &mut installed_line,
-                    };
-                    to.get_or_insert(*frame);
-                }
-            }
-            if self.depth == Depth::ToSite && site_frame.is_some() {
+            if self.depth == Depth::ToSite && search.is_over {
                 // Beyond the site only the end of the process matters, and what runs PyTorch's backward pass.
                 at_exit = at_exit || self.is_libc(*frame) && self.runs_at_exit(*frame);
                 if autograd_node.is_none() && self.is_torch(*frame) {
@@ -222,33 +262,47 @@ impl<'a> Resolver<'a> {
             autograd_node = autograd_node.or_else(|| self.autograd_node(*frame));
             for (frame, role, exits) in self.frame(*frame).iter() {
                 at_exit |= *exits;
-                if site_frame.is_none() && number >= passed {
-                    match role {
-                        Role::Caller => site_frame = Some(frames.len()),
-                        Role::Serving(name) => via = via.or(Some(*name)),
-                        Role::Plumbing => plumbing = plumbing.or(Some(frames.len())),
-                        Role::Own | Role::Driver | Role::Runtime => {}
-                    }
+                if number >= passed {
+                    search.look(&frames, frame, *role);
                 }
                 frames.push(Rc::clone(frame));
             }
         }
-        let python = own_line.or(installed_line).map(|frame| self.frame(frame));
-        let python = python.and_then(|named| Some(named.first()?.0.label()));
-        let site_frame = site_frame.or(plumbing);
-        let site = site_frame.map(|at: usize| &frames[at]);
+        let site_frame = search.site.or(search.making).or(search.plumbing);
+        let site = site_frame.map(|at| &frames[at]);
         Stack {
             site: site.map_or_else(|| "unknown".into(), |frame| frame.name().into()),
             label: site.map_or_else(|| "unknown".into(), |frame| frame.label().into()),
             library: site.map_or_else(|| "unknown".into(), |frame| self.owner(frame).into()),
-            python_site: python.map(Into::into),
+            python_site: self.python_site(all).map(Into::into),
             autograd_node,
             is_estimated: passed > 0,
-            via,
+            via: search.via,
             at_exit,
             site_frame,
             frames: frames.into(),
         }
+    }
+
+    /// The innermost line of Python: of a file that a person wrote, else of an installed one.
+    fn python_site(&mut self, stack: &[FrameId]) -> Option<String> {
+        let (mut own, mut installed) = (None, None);
+        for id in stack {
+            let Some(Frame::Python { code, .. }) = self.definitions.frame(*id) else {
+                continue;
+            };
+            let file = self.definitions.code(code).map_or("", |code| &code.file);
+            if attribution::python_role(file) != Role::Caller {
+                continue;
+            }
+            if !attribution::is_installed(file) {
+                own = Some(*id);
+                break;
+            }
+            installed = installed.or(Some(*id));
+        }
+        let named = self.frame(own.or(installed)?);
+        Some(named.first()?.0.label())
     }
 
     /// The library that owns what a frame asks for.
@@ -370,6 +424,11 @@ fn named(
 
 /// Library of code that a compiler made while the process ran.
 const MADE_AT_RUN_TIME: &str = "[jit]";
+
+/// True for shared libraries; a program's exported functions may be far outside of what asked.
+fn is_library(file: &str) -> bool {
+    file.contains(".so")
+}
 
 /// What Python frames have for a library.
 const PYTHON: &str = "python";

@@ -6,7 +6,7 @@ use crate::resolve::{Resolver, Stack};
 use crate::schema::{Frame, Language};
 use crate::sentences as say;
 use crate::text::Style;
-use crate::text::label::{self, clip, width};
+use crate::text::label::{self, width};
 use crate::units;
 use oomhook_ledger::oom::Class;
 use oomhook_ledger::{Amount, Ledger, Row};
@@ -50,7 +50,10 @@ pub struct Group {
     pub name: String,
     /// How much.
     pub amount: Amount,
-    stack: Option<StackId>,
+    /// One of its stacks, where it is grouped by what stacks say.
+    place: Option<StackId>,
+    /// That stack is shown below the line.
+    shows_stack: bool,
 }
 
 /// Groups the rows that lived at an instant, largest first. Device bytes only, unless grouped by space.
@@ -73,7 +76,8 @@ pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Ve
             groups.push(Group {
                 name,
                 amount: Amount::default(),
-                stack: (by == By::Stack).then_some(row.key.stack),
+                place: matches!(by, By::Stack | By::Site).then_some(row.key.stack),
+                shows_stack: by == By::Stack,
             });
             groups.len() - 1
         });
@@ -108,7 +112,8 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
 
 fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     match by {
-        By::Site | By::Stack => {
+        By::Stack => resolver.stack(row.key.stack).label.to_string(),
+        By::Site => {
             let stack = resolver.stack(row.key.stack);
             let origin = stack.origin();
             label::with_origin(
@@ -139,11 +144,21 @@ fn look(stack: &Stack, label: impl Fn(&Frame) -> String) -> String {
 }
 
 /// The names of rows in so many columns. Where two look alike, what differs is put behind them.
-fn names(groups: &[Group], room: usize) -> Vec<String> {
-    let short = |columns: usize| -> Vec<String> {
-        let names = groups.iter().map(|group| match group.stack {
-            None => label::shorten(&group.name, columns),
-            Some(_) => clip(&group.name, columns),
+fn names(groups: &[Group], resolver: &mut Resolver<'_>, room: usize) -> Vec<String> {
+    let mut short = |columns: usize| -> Vec<String> {
+        let names = groups.iter().map(|group| {
+            let Some(place) = group.place else {
+                return label::shorten(&group.name, columns);
+            };
+            let stack = resolver.stack(place);
+            let origin = stack.origin().filter(|_| !group.shows_stack);
+            label::with_origin(
+                &stack.frames,
+                stack.site_frame,
+                &stack.label,
+                origin,
+                columns,
+            )
         });
         names.collect()
     };
@@ -194,9 +209,12 @@ pub fn render(
     let shown = &groups[..style.top.min(groups.len())];
     let short: Vec<Option<String>> = groups
         .iter()
-        .map(|group| Some(look(&resolver.stack(group.stack?), Frame::label)))
+        .map(|group| {
+            let stack = group.place.filter(|_| group.shows_stack)?;
+            Some(look(&resolver.stack(stack), Frame::label))
+        })
         .collect();
-    for (at, (group, name)) in shown.iter().zip(names(shown, room)).enumerate() {
+    for (at, (group, name)) in shown.iter().zip(names(shown, resolver, room)).enumerate() {
         text.push_str(&format!(
             "{:>10}  {:>6}  {:>8}  ",
             units::bytes(group.amount.bytes),
@@ -204,7 +222,7 @@ pub fn render(
             units::count(group.amount.blocks),
         ));
         text.push_str(&format!("{name}\n"));
-        if let Some(stack) = group.stack {
+        if let Some(stack) = group.place.filter(|_| group.shows_stack) {
             let stack = resolver.stack(stack);
             let has_python = stack
                 .frames
