@@ -16,6 +16,7 @@ mod preload {
     }
     pub mod stack {
         pub mod native;
+        mod readable;
         mod room;
     }
 }

@@ -2,6 +2,7 @@
 
 mod native;
 mod python;
+mod readable;
 mod room;
 
 use super::libraries;

@@ -3,13 +3,13 @@
 //! The thread's own stack stays mapped as long as the thread lives, so its bounds are kept. Any other (a coroutine's, a
 //! signal's alternate one) may be gone at the next look, and is looked at anew each time.
 
+use super::super::readable::{PAGE, is_readable};
 use std::cell::Cell;
 
-const PAGE: u64 = 4096;
 /// One past the addresses that are a program's, with 47 and with 56 bits, less what is looked at beyond.
 const USER_END: u64 = (1 << 56) - (1 << 32);
 /// Pages asked for at once.
-const PAGES: usize = 32;
+const PAGES: usize = 8;
 /// Pages between the stack pointer and the thread's own end of the stack that are asked for (64 MiB): beyond, the stack
 /// counts as a foreign one.
 const MOST_PAGES: u64 = 16384;
@@ -91,29 +91,10 @@ fn own_ends() -> [u64; 2] {
     unsafe { [libc::pthread_self(), libc::getauxval(libc::AT_RANDOM)] }
 }
 
-/// How many pages in a row can be read. (The kernel reads a byte of each for us, and stops at the first that it cannot.)
+/// How many pages in a row can be read.
 fn readable_pages(start: u64, pages: usize) -> usize {
-    let mut bytes = [0u8; PAGES];
-    let to = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: pages,
-    };
-    let from: [libc::iovec; PAGES] = std::array::from_fn(|page| libc::iovec {
-        iov_base: std::ptr::with_exposed_provenance_mut((start + page as u64 * PAGE) as usize),
-        iov_len: 1,
-    });
-    // SAFETY: `bytes` has room for a byte of each page; what is read is read by the kernel, which checks it.
-    let read = unsafe {
-        libc::process_vm_readv(
-            libc::getpid(),
-            &to,
-            1,
-            from.as_ptr(),
-            pages as libc::c_ulong,
-            0,
-        )
-    };
-    usize::try_from(read).unwrap_or(0)
+    let pages = (0..pages as u64).take_while(|page| is_readable(start.wrapping_add(page * PAGE)));
+    pages.count()
 }
 
 #[cfg(test)]

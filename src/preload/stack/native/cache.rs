@@ -101,11 +101,12 @@ mod tests {
         static CACHE: Cache = Cache::new();
         // Far more addresses than places, so that all threads replace each other's entries all the time.
         let addresses = |thread: u64| {
-            (0..200_000u64).map(move |n| 0x5555_0000_0000 + (n * 7 + thread) % 100_000)
+            // Each twice, so that some are found.
+            (0..400_000u64).map(move |n| 0x5555_0000_0000 + (n / 2 * 7 + thread) % 100_000)
         };
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                scope.spawn(move || {
+        let found: u64 = std::thread::scope(|scope| {
+            let work = |thread| {
+                move || {
                     let mut found = 0;
                     for address in addresses(thread) {
                         match CACHE.get(address, 5) {
@@ -116,9 +117,13 @@ mod tests {
                             None => CACHE.put(address, 5, rule_of(address)),
                         }
                     }
-                    assert!(found > 0);
-                });
-            }
+                    found
+                }
+            };
+            let threads = [0, 1, 2, 3].map(|thread| scope.spawn(work(thread)));
+            let threads = threads.into_iter();
+            threads.map(|thread| thread.join().expect("no panic")).sum()
         });
+        assert!(found > 0);
     }
 }

@@ -1,5 +1,7 @@
 //! Reads of the interpreter's memory: plain loads, or loads that first ask the kernel whether there is anything.
 
+use super::super::readable::{PAGE, is_readable};
+
 /// How memory is read.
 pub trait Memory: Copy {
     /// True if these bytes can be read.
@@ -106,28 +108,10 @@ pub struct Asked;
 
 impl Memory for Asked {
     fn holds(self, address: u64, length: u64) -> bool {
-        const PAGE: u64 = 4096;
         let last = address.saturating_add(length.saturating_sub(1));
         let pages = (address / PAGE)..=(last / PAGE);
         pages.into_iter().all(|page| is_readable(page * PAGE))
     }
-}
-
-/// Whether a page can be read: the kernel reads a signal mask from it before it looks at the (invalid) way to apply it.
-fn is_readable(page: u64) -> bool {
-    const NO_WAY: libc::c_long = 0x7fff;
-    // SAFETY: with an invalid first argument the call changes nothing, and an unreadable mask is an error code.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            NO_WAY,
-            page,
-            std::ptr::null_mut::<libc::c_void>(),
-            8usize,
-        )
-    };
-    // SAFETY: the location of this thread's errno is always valid.
-    result == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
 }
 
 #[cfg(test)]
