@@ -85,6 +85,18 @@ fn names_stay_right_while_libraries_take_each_others_places() {
 }
 
 #[test]
+fn a_library_that_was_asked_for_from_here_is_named_from_anywhere() {
+    library("plugin.c", "libolder.so", &["-DNAME(f)=older_##f"]);
+    let bench = Bench::shared();
+    let ran = bench.run(
+        &bench.build("loads.c", Route::Shared, &[]),
+        &["from_here"],
+        &[],
+    );
+    ran.says(0, "").leaks_are(&[("older_allocate", 3 * MIB, 1)]);
+}
+
+#[test]
 fn a_constructor_may_take_memory_while_the_loader_is_locked() {
     library("eager.c", "libeager.so", &[]);
     let ran = run("constructors");

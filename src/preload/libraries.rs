@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 pub struct Object {
     /// Path as the loader knows it, empty for the program.
     pub path: String,
+    /// The folder that a path like `./libplugin.so` is seen from: the program's own at the time of the scan.
+    pub folder: Option<String>,
     /// GNU build-id; empty if there is none.
     pub build_id: Vec<u8>,
     /// Lowest mapped address.
@@ -162,8 +164,12 @@ impl Draft {
             .map(|(object, path_end, build_id)| {
                 let path = String::from_utf8_lossy(&self.paths[start..path_end]).into_owned();
                 start = path_end;
+                // Names without a folder are no files (linux-vdso.so.1).
+                let is_relative = !path.starts_with('/') && path.contains('/');
+                let folder = is_relative.then(std::env::current_dir).and_then(Result::ok);
                 Object {
                     path,
+                    folder: folder.map(|folder| folder.to_string_lossy().into_owned()),
                     build_id,
                     ..object
                 }
@@ -244,6 +250,7 @@ unsafe extern "C" fn collect(
         bias,
         // No allocation here: empty ones own no memory.
         path: String::new(),
+        folder: None,
         build_id: Vec::new(),
     };
     draft.objects.push((object, draft.paths.len(), id_length));

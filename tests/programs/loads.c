@@ -87,8 +87,13 @@ static void swapped(void) {
     printf("%d %ld\n", same > 0, atomic_load(&count) + 800);
 }
 
+/* A library by its path from the folder that the program is in at that moment. */
+static void from_here(void) {
+    call(open_library("./libolder.so"), "older_allocate");
+}
+
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"replaced", replaced}, {"constructors", constructors}, {"swapped", swapped});
+    PARTS({"replaced", replaced}, {"constructors", constructors}, {"swapped", swapped}, {"from_here", from_here});
     return 0;
 }

@@ -233,10 +233,13 @@ impl Definitions {
 
     fn came(&mut self, object: &Object, time_ns: u64) -> LibraryId {
         self.last_library += 1;
-        let path = if object.path.is_empty() {
-            header::executable().to_owned()
-        } else {
-            object.path.clone()
+        let path = match &object.folder {
+            _ if object.path.is_empty() => header::executable().to_owned(),
+            Some(folder) => {
+                let path = object.path.strip_prefix("./").unwrap_or(&object.path);
+                format!("{folder}/{path}")
+            }
+            None => object.path.clone(),
         };
         self.new.push(Record::Library(Library {
             id: self.last_library,
