@@ -18,6 +18,7 @@ mod preload {
         pub mod elf;
     }
     pub mod stack {
+        mod kept;
         pub mod native;
         mod readable;
         mod room;

@@ -191,6 +191,7 @@ impl Trace {
     pub fn resolver<'a>(&'a self, symbols: &'a mut Files) -> Resolver<'a> {
         self.begin(symbols);
         Resolver::new(self.ledger.definitions(), symbols, self.facts.depth)
+            .of_process(&self.header.process)
     }
 
     /// The report of its process.

@@ -109,7 +109,12 @@ impl Config {
         }
         if let Some(stacks) = value("OOMHOOK_STACKS") {
             let known = |word: &str| matches!(word, "native" | "python" | "off");
-            match stacks.split(',').map(str::trim).find(|word| !known(word)) {
+            let words = || stacks.split(',').map(str::trim);
+            let is_contradictory = words().any(|word| word == "off") && words().count() > 1;
+            match words().find(|word| !known(word)) {
+                _ if is_contradictory => complaints.push(format!(
+                    "OOMHOOK_STACKS={stacks}: off stands alone; using native,python"
+                )),
                 Some(word) => complaints.push(format!(
                     "OOMHOOK_STACKS={stacks}: {word:?} is none of native, python, off; using native,python"
                 )),

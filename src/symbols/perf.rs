@@ -24,6 +24,8 @@ pub struct Process {
     pub pid: u32,
     /// Its machine's name.
     pub host: String,
+    /// Its user, if the trace says.
+    pub user: Option<u32>,
     /// When the recording began.
     pub began: SystemTime,
     /// When it ended, if it did.
@@ -37,6 +39,7 @@ impl Process {
         Process {
             pid: header.process.pid,
             host: header.process.host.clone(),
+            user: header.process.user,
             began,
             ended: lasted.map(|lasted| began + lasted),
         }
@@ -87,8 +90,11 @@ impl PerfMap {
         if written < process.began || is_late {
             return Err(Unused::OtherProcess(path));
         }
-        let user = rustix::process::geteuid().as_raw();
-        if data.uid() != 0 && data.uid() != user && user != 0 {
+        // Whose files root reads may be anybody's: then the trace's owner is the one to believe.
+        let user = process
+            .user
+            .unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        if data.uid() != 0 && data.uid() != user {
             return Err(Unused::OtherOwner(path));
         }
         PerfMap::read(&path)

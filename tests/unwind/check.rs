@@ -15,6 +15,7 @@ mod preload {
         pub mod elf;
     }
     pub mod stack {
+        mod kept;
         pub mod native;
         mod readable;
         mod room;

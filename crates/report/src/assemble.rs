@@ -63,7 +63,8 @@ impl Report {
             true => facts.depth,
             false => Depth::Whole,
         };
-        let mut resolver = Resolver::new(ledger.definitions(), symbols, depth);
+        let mut resolver =
+            Resolver::new(ledger.definitions(), symbols, depth).of_process(&header.process);
         Report::build_with(header, ledger, &mut resolver, facts)
     }
 

@@ -285,15 +285,21 @@ pub fn bare_name(function: &str) -> &str {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             // `operator<`, `operator()`, `operator new`: not brackets, and the end of what matters.
-            b'o' if depth == 0 && function[at..].starts_with("operator") => break,
+            b'o' if depth == 0 && function[at..].starts_with("operator") => {
+                // A lambda is known by itself: `step()::{lambda(int)#1}::operator()(int) const`.
+                if function[..at].ends_with("}::") {
+                    end = at - 2;
+                }
+                break;
+            }
             b'(' if function[at..].starts_with("(anonymous namespace)") => depth += 1,
-            b'(' if depth == 0 => {
+            b'(' if depth == 0 && !encloses(&function[at..]) => {
                 end = at;
                 break;
             }
             b'<' | b'(' | b'{' | b'[' => depth += 1,
             b'>' | b')' | b'}' | b']' => depth -= 1,
-            b' ' if depth == 0 => start = at + 1,
+            b' ' if depth == 0 && !function[at..].starts_with(" const::") => start = at + 1,
             _ => {}
         }
     }
@@ -303,6 +309,26 @@ pub fn bare_name(function: &str) -> &str {
         Some(at) if name.ends_with('>') && !name[at..].contains(">::") && at > 0 => &name[..at],
         _ => name,
     }
+}
+
+/// True if these parameters are those of a function around: `step()::Cache::fill(int)`, `f(int) const::{lambda()#1}`.
+fn encloses(from_bracket: &str) -> bool {
+    let mut depth = 0i32;
+    for (at, byte) in from_bracket.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let rest = &from_bracket[at + 1..];
+            return rest
+                .strip_prefix(" const")
+                .unwrap_or(rest)
+                .starts_with("::");
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -334,6 +360,18 @@ mod tests {
                 "app::(anonymous namespace)::fill",
             ),
             ("operator new(unsigned long)", "operator new(unsigned long)"),
+            (
+                "Trainer::step()::Cache::fill(unsigned long)",
+                "Trainer::step()::Cache::fill",
+            ),
+            (
+                "void app::run(int) const::Local<float>::grow(int)",
+                "app::run(int) const::Local<float>::grow",
+            ),
+            (
+                "Trainer::step()::{lambda(unsigned long)#1}::operator()(unsigned long) const",
+                "Trainer::step()::{lambda(unsigned long)#1}",
+            ),
             (
                 "rmm::mr::pool<a, b>::allocate(unsigned long)",
                 "rmm::mr::pool<a, b>::allocate",

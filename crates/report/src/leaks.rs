@@ -63,6 +63,7 @@ type Key = (
     &'static str,
     Option<u32>,
     bool,
+    bool,
 );
 
 fn key(site: &Site) -> Key {
@@ -73,6 +74,7 @@ fn key(site: &Site) -> Key {
         site.space,
         site.device,
         site.via.is_some(),
+        site.at_exit,
     )
 }
 
@@ -97,6 +99,7 @@ fn classify(ledger: &Ledger, resolver: &mut Resolver<'_>) -> HashMap<Key, LeakCl
             row.key.space.name(),
             row.key.device.map(u32::from),
             stack.via.is_some(),
+            stack.at_exit,
         );
         if stack.via.is_some() {
             classes.insert(key.clone(), LeakClass::Cached);

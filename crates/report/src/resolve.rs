@@ -7,6 +7,7 @@ use crate::schema::{self as shown, Language};
 use crate::sentences as say;
 use crate::symbols::{Symbol, Symbols};
 use oomhook_ledger::definitions::{Definitions, Frame};
+use oomhook_trace::header::Process;
 use oomhook_trace::record::{CallId, Code};
 use oomhook_trace::{FrameId, StackId, ThreadId};
 use std::collections::{BTreeSet, HashMap};
@@ -111,6 +112,8 @@ pub struct Resolver<'a> {
     depth: Depth,
     frames: HashMap<FrameId, Named>,
     stacks: HashMap<StackId, Rc<Stack>>,
+    /// There is a CUDA runtime in the process.
+    has_runtime: bool,
     /// What is passed over where there are no names; found out when the first stack is asked for.
     leaves: Option<Leaves>,
     /// Libraries where something was.
@@ -131,10 +134,20 @@ impl<'a> Resolver<'a> {
             depth,
             frames: HashMap::new(),
             stacks: HashMap::new(),
+            has_runtime: false,
             leaves: None,
             without_names: BTreeSet::new(),
             words: HashMap::new(),
         }
+    }
+
+    /// With what the trace says of its process: a runtime inside a program without names can only be passed over if there
+    /// is one.
+    #[must_use]
+    pub fn of_process(mut self, process: &Process) -> Resolver<'a> {
+        const FEW: u32 = 16;
+        self.has_runtime = process.functions_asked_for >= FEW;
+        self
     }
 
     /// Names, libraries, threads of the trace.
@@ -221,6 +234,9 @@ impl<'a> Resolver<'a> {
 
     /// How many innermost frames of a stack are a runtime's without names.
     fn passed(&mut self, stack: &[FrameId]) -> usize {
+        if !self.has_runtime {
+            return 0;
+        }
         if self.leaves.is_none() {
             let definitions = self.definitions;
             let all: Vec<&[FrameId]> = definitions
@@ -449,14 +465,20 @@ fn python(code: Option<&Code>, line: u32) -> (Rc<shown::Frame>, Role, bool) {
 
 /// Stands for frames that were left out; nobody's place.
 fn gap(frames: u64) -> (Rc<shown::Frame>, Role, bool) {
+    // Native ones at the outer end, not counted.
+    let is_native = frames == 0;
     let frame = shown::Frame {
-        library: PYTHON.into(),
+        library: if is_native { "unknown" } else { PYTHON }.into(),
         function: Some(say::left_out(frames)),
         file: None,
         line: None,
         offset: 0,
         build_id: None,
-        language: Language::Python,
+        language: if is_native {
+            Language::Native
+        } else {
+            Language::Python
+        },
     };
     (Rc::new(frame), Role::Own, false)
 }

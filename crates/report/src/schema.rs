@@ -283,6 +283,9 @@ pub struct Site {
     pub python_site: Option<Rc<str>>,
     /// The node of PyTorch's backward pass that asked: `AddmmBackward0`.
     pub autograd_node: Option<Rc<str>>,
+    /// Its stack passes through the end of the process.
+    #[serde(skip)]
+    pub at_exit: bool,
     /// Which frame is the site was worked out without names: the runtime inside the program has none.
     pub site_estimated: bool,
     /// Innermost first.
@@ -311,7 +314,7 @@ pub struct Leak {
 }
 
 /// What kind of leak it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakClass {
     /// It grows as the process goes on.
@@ -391,8 +394,11 @@ impl Frame {
     pub fn bare_function(&self) -> Option<&str> {
         let function = self.function.as_deref()?;
         Some(match self.language {
-            Language::Native => crate::attribution::bare_name(function),
-            Language::Python => function,
+            // Names of code made at run time are in a language of their own; a gap is none.
+            Language::Native if self.library != "[jit]" && !function.starts_with("... ") => {
+                crate::attribution::bare_name(function)
+            }
+            Language::Native | Language::Python => function,
         })
     }
 

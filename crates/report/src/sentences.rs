@@ -98,8 +98,16 @@ pub fn headline_cut_short(end: ProcessEnd, signal: Option<u8>, live: u64, number
 
 /// Headline of a process without a leak.
 pub const NO_LEAK: &str = "no leak";
-/// Nothing but what frameworks and the end of the process hold.
-pub const ONLY_CACHES: &str = "no leak (only caches are live)";
+/// Nothing leaked, and what lives all the same.
+#[must_use]
+pub fn no_leak(caches: bool, at_exit: bool) -> &'static str {
+    match (caches, at_exit) {
+        (false, false) => NO_LEAK,
+        (true, false) => "no leak (only caches are live)",
+        (false, true) => "no leak (only what was made during exit is live)",
+        (true, true) => "no leak (only caches, and what was made during exit, are live)",
+    }
+}
 /// Headline of a process that allocated nothing.
 #[must_use]
 pub fn no_data(report: &Report) -> &'static str {
@@ -285,10 +293,10 @@ pub fn free_far_above(oom: &Oom) -> Option<String> {
 #[must_use]
 pub fn why_unknown(stacks: Option<&str>, depth: Option<&str>) -> Option<String> {
     if stacks.is_some_and(|stacks| !stacks.split(',').any(|word| word.trim() == "native")) {
-        return Some(
-            "OOMHOOK_STACKS=off: no stack was taken, so sites are unknown; unset it to see them"
-                .to_owned(),
-        );
+        let stacks = stacks.unwrap_or_default();
+        return Some(format!(
+            "OOMHOOK_STACKS={stacks}: native frames were not taken, so sites are unknown where nothing else is there; unset it to see them"
+        ));
     }
     let depth = depth.filter(|depth| depth.parse().is_ok_and(|frames: u32| frames < 16))?;
     Some(format!(
@@ -799,6 +807,9 @@ pub fn folded(frames: usize) -> String {
 /// Stands in a stack for Python frames that were left out.
 #[must_use]
 pub fn left_out(frames: u64) -> String {
+    if frames == 0 {
+        return "... outer frames left out (OOMHOOK_DEPTH) ...".to_owned();
+    }
     format!("... {} left out ...", plural(frames, "Python frame"))
 }
 

@@ -100,6 +100,7 @@ fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
         python_site: stack.python_site.clone(),
         autograd_node: stack.autograd_node.clone(),
         site_estimated: stack.is_estimated,
+        at_exit: stack.at_exit,
         stack: Rc::clone(&stack.frames),
     }
 }

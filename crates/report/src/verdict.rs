@@ -14,8 +14,10 @@ pub enum Verdict<'a> {
     CutShort,
     /// Nothing is wrong with the memory.
     Healthy {
-        /// Something lives that is no leak.
+        /// Caches hold something, which is no leak.
         caches: bool,
+        /// Something was made while the process was ending.
+        at_exit: bool,
     },
     /// Nothing was allocated.
     NoData,
@@ -79,6 +81,10 @@ pub fn bad_frees(anomalies: &Anomalies) -> u64 {
         + anomalies.failed_register
 }
 
+fn has(report: &Report, class: LeakClass) -> bool {
+    report.leaks.iter().any(|leak| leak.class == class)
+}
+
 impl<'a> Verdict<'a> {
     /// What to say first about a process.
     #[must_use]
@@ -99,7 +105,8 @@ impl<'a> Verdict<'a> {
         match leak_sum(report) {
             Some(sum) => Verdict::Leak(sum),
             None => Verdict::Healthy {
-                caches: !report.leaks.is_empty(),
+                caches: has(report, LeakClass::Cached),
+                at_exit: has(report, LeakClass::DuringExit),
             },
         }
     }

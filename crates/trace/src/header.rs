@@ -54,6 +54,10 @@ pub struct Process {
     pub command: Vec<String>,
     /// The executable's path.
     pub executable: String,
+    /// Its user.
+    pub user: Option<u32>,
+    /// Functions that the driver's resolver was asked for before the recording began: a CUDA runtime asks for some hundred.
+    pub functions_asked_for: u32,
     /// Rank in the job, if the environment tells.
     pub rank: Option<u32>,
     /// Rank on the node, if the environment tells.

@@ -4,7 +4,7 @@
 use super::super::hooks::{self, RowId, row::Row};
 use super::elf;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 const BUCKETS: usize = 1024;
 
@@ -12,6 +12,19 @@ const BUCKETS: usize = 1024;
 static ADDRESSES: [AtomicUsize; BUCKETS] = [const { AtomicUsize::new(0) }; BUCKETS];
 static ROWS: [AtomicU16; BUCKETS] = [const { AtomicU16::new(RowId::MAX) }; BUCKETS];
 static FILLED: AtomicBool = AtomicBool::new(false);
+
+/// Functions that the driver's resolver has been asked for.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// One more was asked for.
+pub fn count() {
+    ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many were.
+pub fn asked() -> u32 {
+    ASKED.load(Ordering::Relaxed)
+}
 
 fn bucket(address: usize) -> usize {
     (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - BUCKETS.trailing_zeros())

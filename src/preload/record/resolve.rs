@@ -33,6 +33,7 @@ impl Recipe for Resolve {
         if found.is_null() {
             return;
         }
+        resolver::count();
         if let Some(hook) = resolver::substitute(found) {
             // SAFETY: as above; the caller expects an address there.
             unsafe { self.function.write(hook.cast_mut()) };

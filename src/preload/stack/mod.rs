@@ -1,19 +1,38 @@
 //! The stack of the calling thread, as a reference into the table of stacks.
 
+mod kept;
 mod native;
 mod python;
 mod readable;
 mod room;
 
-use super::libraries;
+use super::raw::Raw;
 use super::state::Recorder;
+use super::{channel, libraries};
+use kept::{Kept, Zeroed};
 use native::Frames;
 pub use native::MOST_FRAMES;
+use oomhook_trace::Record;
 pub use python::words;
 use room::Room;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most words of a stack.
-const MOST_WORDS: usize = native::MOST_FRAMES + python::MOST_FRAMES;
+const MOST_WORDS: usize = native::MOST_FRAMES + python::MOST_FRAMES + 1;
+
+/// What a capture fills, kept for each thread.
+struct Workspace {
+    frames: Frames,
+    python: python::Stack,
+    words: Room<u64, MOST_WORDS>,
+}
+
+// SAFETY: lists without items.
+unsafe impl Zeroed for Workspace {}
+
+thread_local! {
+    static WORKSPACE: Kept<Workspace> = const { Kept::new() };
+}
 
 /// Captures the calling thread's stack: a reference into the table; 0 if there is no frame, or no room.
 pub fn capture(recorder: &Recorder) -> u32 {
@@ -21,23 +40,55 @@ pub fn capture(recorder: &Recorder) -> u32 {
     if !config.native_stacks && !config.python_stacks {
         return 0;
     }
+    if !native::has_room() {
+        return say_no_room(recorder);
+    }
+    WORKSPACE.with(|workspace| {
+        workspace.with(|workspace| workspace.map_or(0, |workspace| fill(recorder, workspace)))
+    })
+}
+
+fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
+    let config = &recorder.config;
+    let Workspace {
+        frames,
+        python,
+        words,
+    } = workspace;
     let counts = libraries::now();
-    let mut frames = Frames::new(config.depth);
+    frames.reset(config.depth);
     if config.native_stacks {
-        native::capture(counts.unloads, &mut frames);
+        native::capture(counts.unloads, frames);
     }
-    let mut python = python::Stack::new();
+    python.clear();
     if config.python_stacks {
-        python::capture(recorder, counts.generation, &mut python);
+        python::capture(recorder, counts.generation, python);
     }
-    let mut words = Room::<u64, MOST_WORDS>::new(MOST_WORDS);
-    python::merge::merge(&frames, python.frames(), &python.evaluation, |word| {
+    words.reset(MOST_WORDS);
+    python::merge::merge(frames, python.frames(), &python.evaluation, |word| {
         words.push(word);
     });
     if words.is_empty() {
         return 0;
     }
-    recorder.stacks.intern(counts.generation, &words)
+    if frames.is_cut() {
+        words.push(python::words::CUT);
+    }
+    recorder.stacks.intern(counts.generation, words)
+}
+
+#[cold]
+#[inline(never)]
+fn say_no_room(recorder: &Recorder) -> u32 {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Ordering::AcqRel) {
+        let note = Record::Note {
+            time_ns: recorder.now(),
+            text: "a thread called with less than 16 KiB of its stack left: such calls have no stack here".into(),
+        };
+        channel::send(&recorder.sender, Raw::boxed(note));
+    }
+    0
 }
 
 /// The first unwind and the first scan are slow and may allocate: done before the first event.
@@ -49,4 +100,5 @@ pub fn warm_up() {
 /// The calling thread ends: what was kept for it goes.
 pub fn forget() {
     native::forget();
+    WORKSPACE.with(Kept::forget);
 }

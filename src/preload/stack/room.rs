@@ -8,6 +8,8 @@ pub struct Room<T, const N: usize> {
     items: [MaybeUninit<T>; N],
     length: usize,
     limit: usize,
+    /// Something found no room.
+    is_cut: bool,
 }
 
 impl<T: Copy, const N: usize> Room<T, N> {
@@ -18,7 +20,15 @@ impl<T: Copy, const N: usize> Room<T, N> {
             items: [const { MaybeUninit::uninit() }; N],
             length: 0,
             limit: limit.min(N),
+            is_cut: false,
         }
+    }
+
+    /// Empty again, and never more than `limit` items.
+    #[inline]
+    pub fn reset(&mut self, limit: usize) {
+        self.clear();
+        self.limit = limit.min(N);
     }
 
     /// Most items that it takes.
@@ -27,10 +37,17 @@ impl<T: Copy, const N: usize> Room<T, N> {
         self.limit
     }
 
+    /// True if an item was refused.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Adds an item; false if there is no more room.
     #[inline]
     pub fn push(&mut self, item: T) -> bool {
         if self.length >= self.limit {
+            self.is_cut = true;
             return false;
         }
         self.items[self.length].write(item);
@@ -41,6 +58,7 @@ impl<T: Copy, const N: usize> Room<T, N> {
     /// Takes all items out.
     pub fn clear(&mut self) {
         self.length = 0;
+        self.is_cut = false;
     }
 }
 
@@ -70,7 +88,7 @@ mod tests {
     fn it_takes_what_it_has_room_for() {
         let mut room: Room<u64, 4> = Room::new(9);
         assert!((0..4).all(|number| room.push(number)));
-        assert!(!room.push(4));
+        assert!(!room.is_cut() && !room.push(4) && room.is_cut());
         assert_eq!(&room[..], [0, 1, 2, 3]);
         room[1] = 9;
         assert_eq!(&room[..], [0, 9, 2, 3]);

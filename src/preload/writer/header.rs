@@ -1,5 +1,6 @@
 //! The header of this process's trace.
 
+use super::super::doors::resolver;
 use super::super::privacy;
 use super::super::state::Recorder;
 use oomhook_trace::Header;
@@ -32,8 +33,8 @@ pub fn make(recorder: &Recorder) -> Header {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let start_unix_ns = (since.as_nanos() as u64).saturating_sub(recorder.now());
-    // SAFETY: getppid takes nothing.
-    let ppid = unsafe { libc::getppid() } as u32;
+    // SAFETY: neither takes anything.
+    let (ppid, user) = unsafe { (libc::getppid() as u32, libc::geteuid()) };
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         Some((
             name.into_string().ok()?,
@@ -51,6 +52,8 @@ pub fn make(recorder: &Recorder) -> Header {
             ppid,
             command: privacy::command_line(&arguments()),
             executable: executable().to_owned(),
+            user: Some(user),
+            functions_asked_for: resolver::asked(),
             rank: number(&RANKS),
             local_rank: number(&LOCAL_RANKS),
             job: first(&JOBS),

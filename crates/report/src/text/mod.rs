@@ -201,9 +201,11 @@ fn program(report: &Report) -> String {
         text.push(' ');
         text.push_str(word);
     }
-    text.chars()
+    let text: String = text
+        .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+        .collect();
+    crate::clean::text(&text)
 }
 
 /// The verdict in plain words.
@@ -223,8 +225,9 @@ fn headline(report: &Report, verdict: &Verdict<'_>, columns: usize) -> (String, 
             let text = say::headline_cut_short(process.end, process.signal, live, blocks);
             (text, Colour::Yellow)
         }
-        Verdict::Healthy { caches: true } => (say::ONLY_CACHES.to_owned(), Colour::Green),
-        Verdict::Healthy { caches: false } => (say::NO_LEAK.to_owned(), Colour::Green),
+        Verdict::Healthy { caches, at_exit } => {
+            (say::no_leak(*caches, *at_exit).to_owned(), Colour::Green)
+        }
     };
     let mut parts = vec![text];
     let mut colour = colour;

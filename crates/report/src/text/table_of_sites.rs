@@ -38,6 +38,7 @@ pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -
         &'static str,
         Option<&'static str>,
         Option<u32>,
+        Option<LeakClass>,
     );
     let mut lines: Vec<Line<'a>> = Vec::new();
     let mut known: HashMap<Key<'a>, usize> = HashMap::new();
@@ -49,6 +50,7 @@ pub fn by_site<'a>(sites: impl Iterator<Item = (&'a Site, Option<LeakClass>)>) -
             site.space,
             site.via,
             site.device,
+            class,
         );
         let at = *known.entry(key).or_insert_with(|| {
             lines.push(Line {

@@ -47,6 +47,19 @@ pub fn capture(unloads: u32, to: &mut Frames) {
     libgcc::capture(to);
 }
 
+/// True if the thread's stack has room for a capture. (Of a coroutine's stack nobody knows the size: the kernel is asked.)
+#[inline]
+pub fn has_room() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return bounds::has_room(NEEDED);
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
+/// Bytes of the stack that a capture may take: a rule that is read for the first time, or libgcc's walk.
+#[cfg(target_arch = "x86_64")]
+const NEEDED: u64 = 16 << 10;
+
 /// Makes what a capture needs ready.
 pub fn warm_up() {
     #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 //! a frame with the same program counter, stack and frame pointer has the same rule, so it keeps its caller's state in the
 //! same places; if these hold what they held, the caller is the same, and so on outwards.
 
-use std::cell::Cell;
+use super::super::kept::{Kept, Zeroed};
 
 /// Frames kept.
 const MOST: usize = 256;
@@ -40,15 +40,6 @@ struct Remembered {
     saved: Saved,
 }
 
-const NOTHING: Remembered = Remembered {
-    registers: Registers {
-        pc: 0,
-        stack: 0,
-        frame: 0,
-    },
-    saved: Saved::SAME,
-};
-
 /// What a thread remembers.
 pub struct Memory {
     /// The loader's count of unloads at the latest walk.
@@ -61,43 +52,22 @@ pub struct Memory {
     found: usize,
 }
 
+// SAFETY: numbers, and no frames.
+unsafe impl Zeroed for Memory {}
+
 thread_local! {
-    static MEMORY: Cell<*mut Memory> = const { Cell::new(std::ptr::null_mut()) };
+    static MEMORY: Kept<Memory> = const { Kept::new() };
 }
 
 /// The thread's end has come: its memory goes, and none is made any more.
 pub fn forget() {
-    let memory = MEMORY.replace(std::ptr::dangling_mut());
-    if !memory.is_null() && memory != std::ptr::dangling_mut() {
-        // SAFETY: leaked by `of_thread`, for this thread alone.
-        drop(unsafe { Box::from_raw(memory) });
-    }
+    MEMORY.with(Kept::forget);
 }
 
 /// Runs `walk` with what the calling thread remembers.
 #[inline]
 pub fn with<T>(walk: impl FnOnce(Option<&mut Memory>) -> T) -> T {
-    let mut memory = MEMORY.get();
-    if memory.is_null() {
-        memory = make();
-        MEMORY.set(memory);
-    }
-    if memory == std::ptr::dangling_mut() {
-        return walk(None);
-    }
-    // SAFETY: this thread's own, leaked by `make`; a walk never begins another one.
-    walk(Some(unsafe { &mut *memory }))
-}
-
-#[cold]
-fn make() -> *mut Memory {
-    Box::into_raw(Box::new(Memory {
-        unloads: 0,
-        known: [NOTHING; MOST],
-        length: 0,
-        fresh: [NOTHING; MOST],
-        found: 0,
-    }))
+    MEMORY.with(|memory| memory.with(walk))
 }
 
 /// So many frames are remembered from a frame outwards, itself among them.

@@ -15,6 +15,7 @@ pub mod words;
 use super::super::channel;
 use super::super::raw::Raw;
 use super::super::state::Recorder;
+use super::kept::Zeroed;
 use super::room::Room;
 use find::Interpreter;
 use memory::{Asked, Known};
@@ -36,17 +37,18 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 /// The Python frames of a stack.
 pub struct Stack {
     frames: Room<Placed, MOST_FRAMES>,
+    walk: Walk,
     /// Where the function lies that evaluates them.
     pub evaluation: Range<u64>,
 }
 
+// SAFETY: numbers, and lists without items.
+unsafe impl Zeroed for Stack {}
+
 impl Stack {
     /// Without frames.
-    pub fn new() -> Stack {
-        Stack {
-            frames: Room::new(MOST_FRAMES),
-            evaluation: 0..0,
-        }
+    pub fn clear(&mut self) {
+        self.frames.reset(MOST_FRAMES);
     }
 
     /// The frames, innermost first.
@@ -80,7 +82,12 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
         Ok(layout) => layout,
         Err(reason) => return switch_off(recorder, reason),
     };
-    let mut walk = Walk::new();
+    let Stack {
+        frames: kept,
+        walk,
+        evaluation,
+    } = to;
+    walk.reset();
     let types = &interpreter.types;
     if interpreter.checked.load(Ordering::Relaxed) == SOUND {
         // A chain that breaks off (it never should) is good up to there.
@@ -101,33 +108,33 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
             return;
         }
         interpreter.checked.store(SOUND, Ordering::Relaxed);
-        walk = Walk::new();
+        walk.reset();
         let _ = walk.run(layout, thread, types.code, Known);
     }
     let (inner, left_out, outer) = walk.finish();
     let word = |frame| code::word(recorder, layout, types, frame);
     for frame in inner {
-        to.frames.push(Placed {
+        kept.push(Placed {
             word: word(frame),
             by: frame.by,
         });
     }
     if let Some(last) = inner.last().filter(|_| left_out > 0) {
-        to.frames.push(Placed {
+        kept.push(Placed {
             word: words::gap(left_out),
             by: last.by,
         });
     }
     for frame in outer {
-        to.frames.push(Placed {
+        kept.push(Placed {
             word: word(frame),
             by: frame.by,
         });
     }
-    to.evaluation = interpreter.evaluation().clone();
+    *evaluation = interpreter.evaluation().clone();
     // Its end may have begun meanwhile, and with it the end of this thread's frames.
     if !interpreter.is_initialized() {
-        to.frames.clear();
+        kept.clear();
     }
 }
 

@@ -42,6 +42,7 @@ pub struct NoChain;
 
 impl Walk {
     /// No frames.
+    #[cfg(test)]
     pub fn new() -> Walk {
         Walk {
             inner: Room::new(INNERMOST),
@@ -49,6 +50,14 @@ impl Walk {
             seen: 0,
             open: 0,
         }
+    }
+
+    /// No frames any more.
+    pub fn reset(&mut self) {
+        self.inner.reset(INNERMOST);
+        self.outer.reset(OUTERMOST);
+        self.seen = 0;
+        self.open = 0;
     }
 
     /// Goes through the frames of a thread's state.

@@ -30,6 +30,9 @@ pub const fn gap(left_out: u64) -> u64 {
     GAP << 48 | if left_out < room { left_out } else { room }
 }
 
+/// The word that ends a stack whose outer native frames were not kept, however many.
+pub const CUT: u64 = gap(0);
+
 /// True for words that are no return addresses.
 pub const fn is_python(word: u64) -> bool {
     matches!(word >> 48, FRAME | GAP)
