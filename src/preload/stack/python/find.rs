@@ -28,6 +28,8 @@ struct Symbols {
     code_type: u64,
     text_type: u64,
     bytes_type: u64,
+    latest_interpreter: u64,
+    main_interpreter: u64,
     evaluation: Range<u64>,
 }
 
@@ -61,6 +63,8 @@ impl Symbols {
             get_version: start(c"Py_GetVersion", Kind::Function),
             text_type: start(c"PyUnicode_Type", Kind::Data),
             bytes_type: start(c"PyBytes_Type", Kind::Data),
+            latest_interpreter: start(c"PyInterpreterState_Head", Kind::Function),
+            main_interpreter: start(c"PyInterpreterState_Main", Kind::Function),
             evaluation: object
                 .range(c"_PyEval_EvalFrameDefault", Kind::Function)
                 .unwrap_or_default(),
@@ -79,21 +83,26 @@ impl Symbols {
             code_type: or(self.code_type, program.code_type),
             text_type: or(self.text_type, program.text_type),
             bytes_type: or(self.bytes_type, program.bytes_type),
+            latest_interpreter: or(self.latest_interpreter, program.latest_interpreter),
+            main_interpreter: or(self.main_interpreter, program.main_interpreter),
             evaluation: self.evaluation,
         }
     }
 
-    fn are_whole(&self) -> bool {
+    /// Enough to know an interpreter, of whatever version.
+    fn are_an_interpreters(&self) -> bool {
         let needed = [
-            self.runtime,
             self.thread_state,
             self.is_initialized,
             self.code_type,
-            self.text_type,
-            self.bytes_type,
             self.version | self.get_version,
         ];
         !needed.contains(&0)
+    }
+
+    /// Enough to read one.
+    fn are_whole(&self) -> bool {
+        ![self.runtime, self.text_type, self.bytes_type].contains(&0)
     }
 
     fn version(&self) -> u32 {
@@ -125,8 +134,11 @@ impl Interpreter {
         let version = symbols.version();
         Interpreter {
             version,
-            // The runtime's beginning is constant data of the loaded interpreter.
-            layout: layout::of(version, symbols.runtime, Known),
+            layout: match symbols.are_whole() {
+                // The runtime's beginning is constant data of the loaded interpreter.
+                true => layout::of(version, symbols.runtime, Known),
+                false => Err(layout::unknown(version)),
+            },
             types: Types {
                 code: symbols.code_type,
                 text: symbols.text_type,
@@ -152,6 +164,31 @@ impl Interpreter {
         // SAFETY: `PyGILState_GetThisThreadState` of a loaded interpreter: a look at a thread-local value, without the GIL.
         let state = unsafe { std::mem::transmute::<*const c_void, ThreadState>(ask)() };
         (!state.is_null()).then_some(state.expose_provenance() as u64)
+    }
+
+    /// True if there are others in the process whose frames this version does not tell of: before 3.12 a thread's state is
+    /// that of the first.
+    #[inline]
+    pub fn hides_others(&self) -> bool {
+        const TELLS: u32 = 0x030c_0000;
+        self.version < TELLS && self.has_others()
+    }
+
+    fn has_others(&self) -> bool {
+        type Ask = unsafe extern "C" fn() -> *const c_void;
+        let (latest, main) = (
+            self.symbols.latest_interpreter,
+            self.symbols.main_interpreter,
+        );
+        if latest == 0 || main == 0 {
+            return false;
+        }
+        let ask = |function: u64| {
+            let function = std::ptr::with_exposed_provenance::<c_void>(function as usize);
+            // SAFETY: of a loaded interpreter that is initialised: plain loads of two pointers, which are only compared.
+            unsafe { std::mem::transmute::<*const c_void, Ask>(function)() }
+        };
+        ask(latest) != ask(main)
     }
 
     /// Where the function lies that evaluates frames.
@@ -188,10 +225,10 @@ fn look(generation: u32) {
             true => return false,
             false => own.or_of(program),
         };
-        if symbols.are_whole()
+        if symbols.are_an_interpreters()
             && !candidates[..number]
                 .iter()
-                .any(|one| one.runtime == symbols.runtime)
+                .any(|one| one.code_type == symbols.code_type)
         {
             candidates[number] = symbols;
             number += 1;

@@ -138,12 +138,14 @@ fn of_table(version: u32) -> Result<Layout, String> {
         0x030c => Ok(V3_12),
         0x030d => Ok(V3_13),
         0x030e => Ok(V3_14),
-        other => Err(format!(
-            "CPython {}.{} is none of 3.8 to 3.14",
-            other >> 8,
-            other & 0xff
-        )),
+        _ => Err(unknown(version)),
     }
+}
+
+/// What is said of a version that is not read.
+pub fn unknown(version: u32) -> String {
+    let (major, minor) = (version >> 24, version >> 16 & 0xff);
+    format!("CPython {major}.{minor} is none of 3.8 to 3.14")
 }
 
 /// Where the groups of `_Py_DebugOffsets` begin, in words.

@@ -82,6 +82,9 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
         Ok(layout) => layout,
         Err(reason) => return switch_off(recorder, reason),
     };
+    if interpreter.hides_others() {
+        tell_of_others(recorder);
+    }
     let Stack {
         frames: kept,
         walk,
@@ -135,6 +138,18 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     // Its end may have begun meanwhile, and with it the end of this thread's frames.
     if !interpreter.is_initialized() {
         kept.clear();
+    }
+}
+
+#[cold]
+fn tell_of_others(recorder: &Recorder) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Ordering::AcqRel) {
+        let note = Record::Note {
+            time_ns: recorder.now(),
+            text: "there are several Python interpreters: before Python 3.12 stacks show the frames of the first only".into(),
+        };
+        channel::send(&recorder.sender, Raw::boxed(note));
     }
 }
 
