@@ -84,7 +84,7 @@ fn say_no_room(recorder: &Recorder) -> u32 {
     if !IS_SAID.swap(true, Ordering::AcqRel) {
         let note = Record::Note {
             time_ns: recorder.now(),
-            text: "a thread called with less than 16 KiB of its stack left: such calls have no stack here".into(),
+            text: "a thread called with less than 24 KiB of its stack left: such calls have no stack here".into(),
         };
         channel::send(&recorder.sender, Raw::boxed(note));
     }

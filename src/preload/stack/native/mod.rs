@@ -58,7 +58,7 @@ pub fn has_room() -> bool {
 
 /// Bytes of the stack that a capture may take: a rule that is read for the first time, or libgcc's walk.
 #[cfg(target_arch = "x86_64")]
-const NEEDED: u64 = 16 << 10;
+const NEEDED: u64 = 24 << 10;
 
 /// Makes what a capture needs ready.
 pub fn warm_up() {
