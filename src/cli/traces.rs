@@ -190,8 +190,7 @@ impl Trace {
     /// A resolver of the trace's stacks.
     pub fn resolver<'a>(&'a self, symbols: &'a mut Files) -> Resolver<'a> {
         self.begin(symbols);
-        Resolver::new(self.ledger.definitions(), symbols, self.facts.depth)
-            .of_process(&self.header.process)
+        Resolver::new(self.ledger.definitions(), symbols, self.facts.depth).of_process(&self.header)
     }
 
     /// The report of its process.

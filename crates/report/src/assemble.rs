@@ -63,8 +63,7 @@ impl Report {
             true => facts.depth,
             false => Depth::Whole,
         };
-        let mut resolver =
-            Resolver::new(ledger.definitions(), symbols, depth).of_process(&header.process);
+        let mut resolver = Resolver::new(ledger.definitions(), symbols, depth).of_process(header);
         Report::build_with(header, ledger, &mut resolver, facts)
     }
 

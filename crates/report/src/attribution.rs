@@ -304,6 +304,14 @@ pub fn bare_name(function: &str) -> &str {
         }
     }
     let name = &function[start.min(end)..end];
+    // An operator of PyTorch is known by its name, not by how it is dispatched.
+    if let Some(operator) = name.strip_prefix("at::_ops::") {
+        let ways = ["::call", "::redispatch"];
+        let known = ways.iter().find_map(|way| operator.strip_suffix(way));
+        return known.map_or(name, |known| {
+            &name[..name.len() - operator.len() + known.len()]
+        });
+    }
     match name.find('<') {
         // Only arguments at the end go; those of a class in the middle are part of the name.
         Some(at) if name.ends_with('>') && !name[at..].contains(">::") && at > 0 => &name[..at],
@@ -360,6 +368,10 @@ mod tests {
                 "app::(anonymous namespace)::fill",
             ),
             ("operator new(unsigned long)", "operator new(unsigned long)"),
+            (
+                "at::_ops::tanh::redispatch(c10::DispatchKeySet, at::Tensor const&)",
+                "at::_ops::tanh",
+            ),
             (
                 "Trainer::step()::Cache::fill(unsigned long)",
                 "Trainer::step()::Cache::fill",

@@ -7,7 +7,7 @@ use crate::schema::{self as shown, Language};
 use crate::sentences as say;
 use crate::symbols::{Symbol, Symbols};
 use oomhook_ledger::definitions::{Definitions, Frame};
-use oomhook_trace::header::Process;
+use oomhook_trace::Header;
 use oomhook_trace::record::{CallId, Code};
 use oomhook_trace::{FrameId, StackId, ThreadId};
 use std::collections::{BTreeSet, HashMap};
@@ -59,6 +59,9 @@ impl Stack {
 }
 
 type Named = Rc<[(Rc<shown::Frame>, Role, bool)]>;
+
+/// Switches PyTorch's cache off, whatever its value.
+const NO_CACHE: &str = "PYTORCH_NO_CUDA_MEMORY_CACHING";
 
 /// The search for the site, from the innermost frame outwards.
 #[derive(Default)]
@@ -114,6 +117,8 @@ pub struct Resolver<'a> {
     stacks: HashMap<StackId, Rc<Stack>>,
     /// There is a CUDA runtime in the process.
     has_runtime: bool,
+    /// PyTorch's cache was switched off: it passes everything on.
+    is_uncached: bool,
     /// What is passed over where there are no names; found out when the first stack is asked for.
     leaves: Option<Leaves>,
     /// Libraries where something was.
@@ -135,6 +140,7 @@ impl<'a> Resolver<'a> {
             frames: HashMap::new(),
             stacks: HashMap::new(),
             has_runtime: false,
+            is_uncached: false,
             leaves: None,
             without_names: BTreeSet::new(),
             words: HashMap::new(),
@@ -144,9 +150,10 @@ impl<'a> Resolver<'a> {
     /// With what the trace says of its process: a runtime inside a program without names can only be passed over if there
     /// is one.
     #[must_use]
-    pub fn of_process(mut self, process: &Process) -> Resolver<'a> {
+    pub fn of_process(mut self, header: &Header) -> Resolver<'a> {
         const FEW: u32 = 16;
-        self.has_runtime = process.functions_asked_for >= FEW;
+        self.has_runtime = header.process.functions_asked_for >= FEW;
+        self.is_uncached = header.environment.contains_key(NO_CACHE);
         self
     }
 
@@ -278,8 +285,12 @@ impl<'a> Resolver<'a> {
             autograd_node = autograd_node.or_else(|| self.autograd_node(*frame));
             for (frame, role, exits) in self.frame(*frame).iter() {
                 at_exit |= *exits;
+                let role = match role {
+                    Role::Serving("libc10_cuda") if self.is_uncached => Role::Runtime,
+                    role => *role,
+                };
                 if number >= passed {
-                    search.look(&frames, frame, *role);
+                    search.look(&frames, frame, role);
                 }
                 frames.push(Rc::clone(frame));
             }
