@@ -30,8 +30,8 @@ pub struct Options {
     /// Print one table, of this instant
     #[arg(long, value_enum)]
     at: Option<Instant>,
-    /// In stacks, also show frames of the Python interpreter
-    #[arg(long)]
+    /// In stacks (--by stack), also show frames of the Python interpreter
+    #[arg(long, requires = "by")]
     all_frames: bool,
     #[command(flatten)]
     names: NameOptions,
