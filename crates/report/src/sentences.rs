@@ -5,7 +5,11 @@ use crate::units::{bytes, count, duration};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 
+mod failures;
+mod gates;
 mod names;
+pub use failures::*;
+pub use gates::*;
 pub use names::*;
 
 /// `1 block`, `2 blocks`.
@@ -30,47 +34,6 @@ pub fn gpu(device: Option<u32>) -> String {
     }
 }
 
-/// What failed: `cudaMalloc asked 8.0 GiB on GPU 0`.
-#[must_use]
-pub fn asked(oom: &Oom) -> String {
-    let asked = oom
-        .requested_bytes
-        .map(|asked| format!(" asked {}", bytes(asked)));
-    let on_host = matches!(oom.space, Some("pinned" | "registered"));
-    let place = if on_host {
-        " of host memory".to_owned()
-    } else {
-        format!(" on {}", gpu(oom.device))
-    };
-    match asked {
-        Some(asked) => format!("{}{asked}{place}", oom.call),
-        None => format!("{} failed{place}", oom.call),
-    }
-}
-
-/// `, 6.0 GiB free (short by 2.0 GiB)`.
-#[must_use]
-pub fn free_then(oom: &Oom) -> String {
-    match (oom.free_bytes, oom.short_by_bytes) {
-        (Some(free), Some(short)) => {
-            format!(", {} free (short by {})", bytes(free), bytes(short))
-        }
-        (Some(free), None) => format!(", {} free", bytes(free)),
-        (None, _) => String::new(),
-    }
-}
-
-/// Headlines of a process that died of it, the longest first.
-#[must_use]
-pub fn headline_oom(oom: &Oom) -> [String; 2] {
-    let long = format!("OUT OF MEMORY: {}{}", asked(oom), free_then(oom));
-    let short = match oom.short_by_bytes {
-        Some(short) => format!("OUT OF MEMORY: {}, short by {}", asked(oom), bytes(short)),
-        None => format!("OUT OF MEMORY: {}", asked(oom)),
-    };
-    [long, short]
-}
-
 /// Headline of a leak, without its site.
 #[must_use]
 pub fn headline_leak(growing: bool, size: u64, number: u64) -> String {
@@ -80,6 +43,7 @@ pub fn headline_leak(growing: bool, size: u64, number: u64) -> String {
 
 /// Leads to the only site.
 pub const FROM: &str = " from ";
+
 /// Leads to the largest of several sites.
 pub const MOST_FROM: &str = ", most from ";
 
@@ -98,6 +62,7 @@ pub fn headline_cut_short(end: ProcessEnd, signal: Option<u8>, live: u64, number
 
 /// Headline of a process without a leak.
 pub const NO_LEAK: &str = "no leak";
+
 /// Nothing leaked, and what lives all the same.
 #[must_use]
 pub fn no_leak(caches: bool, at_exit: bool) -> &'static str {
@@ -108,6 +73,7 @@ pub fn no_leak(caches: bool, at_exit: bool) -> &'static str {
         (true, true) => "no leak (only caches, and what was made during exit, are live)",
     }
 }
+
 /// Headline of a process that allocated nothing.
 #[must_use]
 pub fn no_data(report: &Report) -> &'static str {
@@ -130,12 +96,6 @@ pub fn peak_of(peak: u64, device: Option<u32>) -> String {
 #[must_use]
 pub fn bad_frees(number: u64) -> String {
     plural(number, "bad free")
-}
-
-/// `out of memory 3 times, survived`.
-#[must_use]
-pub fn survived(attempts: u64) -> String {
-    format!("out of memory {}, survived", times(attempts))
 }
 
 /// `once`, `3 times`.
@@ -191,102 +151,6 @@ pub fn calls(report: &Report) -> String {
         plural(report.totals.allocs, "alloc"),
         plural(report.totals.frees, "free")
     )
-}
-
-/// Title of the section on failed allocations.
-pub const OUT_OF_MEMORY: &str = "Out of memory";
-/// What came of a failed allocation.
-#[must_use]
-pub fn class(oom: &Oom) -> String {
-    match oom.class {
-        Class::Fatal => "fatal".to_owned(),
-        Class::Caught => "the program went on".to_owned(),
-        Class::Probe => "a size probe".to_owned(),
-        Class::Recovered => match oom.freed_between_bytes {
-            Some(freed) => format!("recovered after {} were freed", bytes(freed)),
-            None => "recovered".to_owned(),
-        },
-    }
-}
-
-/// One line for a series of failing requests.
-#[must_use]
-pub fn probes(number: u64, first: u64, last: u64) -> String {
-    format!(
-        "size probe: {}, {} down to {}",
-        plural(number, "failure"),
-        bytes(first),
-        bytes(last)
-    )
-}
-
-/// Failures of one site for many sizes.
-#[must_use]
-pub fn search(call: &str, number: u64, least: u64, most: u64) -> String {
-    format!(
-        "{call} failed {} for {} to {}: the program went on, as in a search for a size that fits",
-        times(number),
-        bytes(least),
-        bytes(most)
-    )
-}
-
-/// More groups than are shown.
-#[must_use]
-pub fn more_failures(groups: usize) -> String {
-    format!("and {} more (--json lists them)", count(groups as u64))
-}
-
-/// Leads to the site that asked.
-pub const ASKED_BY: &str = "asked by ";
-/// Leads to what was free.
-pub const FREE: &str = "free     ";
-
-/// `11.0 GiB of 16.0 GiB, short by 5.0 GiB`.
-#[must_use]
-pub fn free_of_total(oom: &Oom) -> Option<String> {
-    let mut text = bytes(oom.free_bytes?);
-    if let Some(total) = oom.total_bytes {
-        text.push_str(&format!(" of {}", bytes(total)));
-    }
-    if let Some(short) = oom.short_by_bytes {
-        text.push_str(&format!(", short by {}", bytes(short)));
-    }
-    Some(text)
-}
-/// The same failure on other devices.
-#[must_use]
-pub fn and_on_gpus(number: usize) -> String {
-    format!(" and on {}", plural(number as u64, "more GPU"))
-}
-
-/// Title of what lived when memory ran out.
-#[must_use]
-pub fn held_then(total: u64) -> String {
-    format!("This process held {}:", bytes(total))
-}
-
-/// There was enough memory, and yet it failed.
-#[must_use]
-pub fn free_far_above(oom: &Oom) -> Option<String> {
-    if matches!(oom.space, Some("pinned" | "registered")) {
-        return Some(format!(
-            "{} ran out of host memory, not of device memory: look at what the host has free, `ulimit -l` and the container's limit",
-            oom.call
-        ));
-    }
-    let free = oom.free_bytes?;
-    let enough = match oom.requested_bytes {
-        Some(asked) => asked <= free,
-        None => free >= 1 << 30,
-    };
-    enough.then(|| {
-        format!(
-            "{} said out of memory with {} free on the device: free far above requested, look at host memory, limits (ulimit, MIG, MPS) or fragmentation",
-            oom.call,
-            bytes(free)
-        )
-    })
 }
 
 /// Why sites have no names.
@@ -396,6 +260,7 @@ pub fn released_title(by_reset: bool) -> &'static str {
 
 /// Title of the section on frees.
 pub const BAD_FREES: &str = "Bad frees";
+
 /// Counter names of the anomalies.
 pub mod anomaly {
     /// Never seen.
@@ -447,6 +312,7 @@ pub fn freed_by(site: &str) -> String {
 
 /// Mark before a note.
 pub const NOTE: &str = "note: ";
+
 /// Mark before the next command.
 pub const NEXT: &str = "next: ";
 
@@ -595,152 +461,10 @@ pub fn hidden_by_cache(via: &str) -> String {
     format!("blocks inside the cache of {via} are not listed one by one{switch}")
 }
 
-/// Nothing to gate on.
-pub const GATE_NO_DATA: &str =
-    "no data: no CUDA allocation was recorded, so there is nothing to judge (this never passes)";
-/// Something could not be judged.
-pub const GATE_UNJUDGED: &str = "cannot be judged (this never passes)";
-/// The baseline is of something else.
-pub const GATE_NOTHING_COMPARED: &str =
-    "no process of this run has a counterpart in the baseline: write it anew with --write-baseline";
-/// All gates passed.
-pub const GATE_PASSED: &str = "passed";
-/// A gate failed.
-pub const GATE_FAILED: &str = "FAILED";
-/// Metric of the gates.
-pub const METRIC_DEVICE: &str = "device";
-
-/// `peak of device bytes 300.0 MiB <= limit 306.0 MiB`.
-#[must_use]
-pub fn gate_limit(what: &str, value: u64, limit: u64, passed: bool) -> String {
-    let sign = if passed { "<=" } else { ">" };
-    let exact = if bytes(value) == bytes(limit) {
-        format!(" ({} {sign} {} bytes)", count(value), count(limit))
-    } else {
-        String::new()
-    };
-    format!("{what} {} {sign} {}{exact}", bytes(value), bytes(limit))
-}
-
-/// Names of the gates.
-pub mod gate {
-    /// Peak against a limit.
-    pub const MAX_PEAK: &str = "peak";
-    /// What is live at exit.
-    pub const MAX_LIVE: &str = "live at exit";
-    /// Peak against the baseline.
-    pub const BASELINE: &str = "peak against the baseline";
-    /// Leaks.
-    pub const LEAK: &str = "leaks";
-}
-
-/// Leak gate.
-#[must_use]
-pub fn gate_leaks(size: u64, passed: bool) -> String {
-    if passed {
-        "no leak".to_owned()
-    } else {
-        format!("leaked {}", bytes(size))
-    }
-}
-
-/// The worst is not the only one.
-#[must_use]
-pub fn gate_failed_of(failed: usize) -> String {
-    format!("the worst of {} that failed", count(failed as u64))
-}
-
-/// What grew since the baseline.
-#[must_use]
-pub fn gate_grew(before: u64, after: u64) -> String {
-    if before == 0 {
-        format!("+{} (new)", bytes(after))
-    } else {
-        format!(
-            "+{} ({} -> {})",
-            bytes(after - before),
-            bytes(before),
-            bytes(after)
-        )
-    }
-}
-
-/// The baseline has nothing on this process.
-#[must_use]
-pub fn gate_no_counterpart(pid: u32, of_rank: Option<u32>, program: &str) -> String {
-    let who = of_rank.map_or_else(|| format!("pid {pid}"), rank);
-    format!("the baseline has no process to compare {who} ({program}) with: it was not compared")
-}
-
-/// A process of the baseline is not there.
-#[must_use]
-pub fn gate_missing(program: &str, of_rank: Option<u32>) -> String {
-    let of_rank = of_rank.map_or_else(String::new, |number| format!(", {}", rank(number)));
-    format!("{program}{of_rank} is in the baseline and not in this run")
-}
-
-/// What is live at the exit of a process that has none is not known.
-#[must_use]
-pub fn gate_no_exit(report: &Report) -> String {
-    format!(
-        "{}: {}, so what is live at exit is not known",
-        process(report.process.pid, &report.process.host),
-        how_it_stands(report)
-    )
-}
-
-/// What a process that has not ended by itself is judged by.
-#[must_use]
-pub fn gate_not_ended(report: &Report) -> String {
-    format!(
-        "{}: {}; it was judged by what was recorded until then (event {})",
-        process(report.process.pid, &report.process.host),
-        how_it_stands(report),
-        count(report.totals.allocs)
-    )
-}
-
-fn how_it_stands(report: &Report) -> String {
-    match (report.process.end, report.process.signal) {
-        (ProcessEnd::Running, _) => "still running".to_owned(),
-        (ProcessEnd::Signal, Some(signal)) => format!("ended by signal {signal}"),
-        (ProcessEnd::Signal, None) => "ended by a signal".to_owned(),
-        (ProcessEnd::Exec, _) => "replaced by exec".to_owned(),
-        _ => "its trace ends early (the process was killed or the file was cut)".to_owned(),
-    }
-}
-
-/// A damaged trace proves nothing.
-#[must_use]
-pub fn gate_damaged(report: &Report) -> String {
-    format!(
-        "{}: its trace is damaged, and what is lost of it may have been above the limits",
-        process(report.process.pid, &report.process.host)
-    )
-}
-
 /// The next command, in a line.
 #[must_use]
 pub fn next_after(command: &str) -> String {
     format!("{NEXT}{command}\n")
-}
-
-/// The baseline was made elsewhere.
-#[must_use]
-pub fn gate_other_machine(then: &str, now: &str) -> String {
-    format!("the baseline was made on {then}, this is {now}: peaks may differ for that reason")
-}
-
-/// Some processes had nothing to judge.
-#[must_use]
-pub fn gate_without_data(number: usize) -> String {
-    match number {
-        1 => "1 process allocated no CUDA memory and was not judged".to_owned(),
-        _ => format!(
-            "{} processes allocated no CUDA memory and were not judged",
-            count(number as u64)
-        ),
-    }
 }
 
 /// A table without rows.
@@ -773,15 +497,6 @@ pub fn more_devices(number: usize, highest: u64) -> String {
         "{} with peaks up to {}",
         plural(number as u64, "more GPU"),
         bytes(highest)
-    )
-}
-
-/// Nothing is known of a process.
-#[must_use]
-pub fn gate_lost(report: &Report) -> String {
-    format!(
-        "{}: it ended within moments of its first CUDA call, nothing is known of it and it was not judged",
-        process(report.process.pid, &report.process.host)
     )
 }
 
@@ -822,10 +537,4 @@ pub fn table_title(at: crate::table::At) -> &'static str {
         At::Exit => "Live at the end",
         At::Oom => "Live when memory ran out last",
     }
-}
-
-/// The baseline is on disk.
-#[must_use]
-pub fn baseline_written(path: &str) -> String {
-    format!("baseline written to {path}: commit it, and check with --baseline {path}")
 }
