@@ -45,8 +45,8 @@ def test_forward_allocations_name_lines_and_backward_ones_nodes(python, runner):
     assert backward.get("AddmmBackward0", 0) >= wide, backward
     assert "ConvolutionBackward0" in backward, backward
     text = runner.text(ran.trace)
-    assert f"{file}:{ran.witness['first']}" in text
-    assert "AddmmBackward0" in text
+    assert f"< {file}:" in text
+    assert "< AddmmBackward0" in text
 
 
 def test_libraries_own_their_workspaces(python):
