@@ -59,6 +59,31 @@ fn ordinary_ends_close_the_trace() {
 }
 
 #[test]
+fn ends_that_run_no_handlers_close_the_trace_all_the_same() {
+    for (part, code, bytes) in [("quick exit", 6, MIB), ("immediate exit", 7, MIB)] {
+        let ran = endings(part, &[("OOMHOOK_REPORT", "stderr")]);
+        ran.says(code, "");
+        is_complete(&ran, "_exit", code as u64);
+        ran.is("/totals/allocs", 1)
+            .is("/devices/0/live_bytes", bytes)
+            .leaks_are(&[("take", bytes, 1)]);
+        assert!(
+            ran.stderr().contains("oomhook: leak: 1.0 MiB"),
+            "{}",
+            ran.stderr()
+        );
+    }
+}
+
+#[test]
+fn a_child_of_vfork_ends_without_its_parent() {
+    let ran = endings("vfork", &[]);
+    ran.says(0, "");
+    is_complete(&ran, "exit", 0);
+    ran.is("/totals/allocs", 2).is("/totals/frees", 1);
+}
+
+#[test]
 fn threads_may_be_at_it_when_the_process_ends() {
     for _ in 0..5 {
         let ran = endings("exits under load", &[]);
@@ -73,12 +98,7 @@ fn threads_may_be_at_it_when_the_process_ends() {
 
 #[test]
 fn ends_that_run_no_handlers_leave_what_was_written() {
-    for (part, code, signal) in [
-        ("quick exit", Some(6), None),
-        ("immediate exit", Some(7), None),
-        ("abort", None, Some(6)),
-        ("signal", None, Some(15)),
-    ] {
+    for (part, code, signal) in [("abort", None, Some(6)), ("signal", None, Some(15))] {
         let ran = endings(part, &[]);
         let status = ran.output.status;
         assert_eq!(

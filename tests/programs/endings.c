@@ -50,13 +50,11 @@ static void by_exit_in_thread(void) {
 
 static void by_quick_exit(void) {
     take(1 * MIB);
-    wait_ms(300);
     quick_exit(6);
 }
 
 static void by_immediate_exit(void) {
     take(1 * MIB);
-    wait_ms(300);
     _exit(7);
 }
 
@@ -165,6 +163,16 @@ static void wait_for(pid_t child) {
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* The child shares our memory, and ends by the very function that we would end by. */
+static void by_vfork(void) {
+    void *block = take(1 * MIB);
+    pid_t child = vfork();
+    if (child == 0) _exit(0);
+    wait_for(child);
+    CHECK(cudaFree(block));
+    take(2 * MIB);
+}
+
 static void forks_under_load(void) {
     pthread_t threads[2];
     long counts[2];
@@ -245,7 +253,7 @@ static void executes_another(void) {
 int main(int argc, char **argv) {
     (void)argc;
     PARTS({"return", by_return}, {"exit", by_exit}, {"exit in a thread", by_exit_in_thread},
-          {"quick exit", by_quick_exit}, {"immediate exit", by_immediate_exit}, {"abort", by_abort},
+          {"quick exit", by_quick_exit}, {"immediate exit", by_immediate_exit}, {"abort", by_abort}, {"vfork", by_vfork},
           {"signal", by_signal}, {"late free", late_free}, {"too late free", too_late_free},
           {"killed while allocating", killed_while_allocating},
           {"exits out of memory", exits_out_of_memory}, {"dies out of memory", dies_out_of_memory},

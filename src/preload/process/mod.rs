@@ -4,17 +4,19 @@
 //! the recording began, so after `cuInit`: there the driver still answers. Then the program's static destructors, then
 //! this library's `.fini_array`, then the libraries' destructors, where the driver answers no more.
 
+mod ends;
+
 use super::devices::pools;
 use super::doors::bypass;
 use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, report, thread};
+use super::{channel, loader, memory, report, talk, thread};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The exit code as our exit handler was told; negative before.
@@ -42,6 +44,7 @@ pub fn watch_the_end() {
     // SAFETY: functions of this library, which is never unloaded.
     unsafe {
         on_exit(exiting, std::ptr::null_mut());
+        ends::watch();
         libc::pthread_atfork(
             Some(loader::before_fork),
             Some(loader::after_fork),
@@ -167,10 +170,64 @@ unsafe extern "C" fn finalise() {
     let Some(recorder) = own_recorder() else {
         return;
     };
+    let _underway = Underway::begin(recorder);
     let _busy = Busy::enter();
     let _whole = NoCancel::begin();
-    if std::panic::catch_unwind(|| end(recorder)).is_err() {
+    if std::panic::catch_unwind(|| end(recorder, EndKind::Exit)).is_err() {
         state::finish();
+    }
+}
+
+/// Since when our own end of the process is under way, in nanoseconds of the recording plus one; 0 before and after.
+static ENDING_SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// Longer than this our end of the process never takes, unless it hangs.
+const LONGEST_END: Duration = Duration::from_secs(12);
+
+/// True while our end of the process is under way.
+pub fn is_ending() -> bool {
+    ENDING_SINCE.load(Ordering::Acquire) != 0
+}
+
+/// True if it hangs: `exit` was called in a signal handler that interrupted an allocation, and the allocator waits for
+/// itself. The writer looks after that.
+pub fn hangs() -> bool {
+    let since = ENDING_SINCE.load(Ordering::Acquire);
+    let now = state::last_recorder().map_or(0, Recorder::now);
+    since != 0 && now.saturating_sub(since) > LONGEST_END.as_nanos() as u64
+}
+
+/// Ends the process in the place of a thread that hangs in our own end of it. The trace is complete, the report is given up.
+pub fn end_at_once() -> ! {
+    // A text that exists: whatever allocates may hang as well.
+    talk::write(
+        "oomhook: the process ended in the middle of an allocation: no report; the trace is complete\n",
+    );
+    let code = EXIT_CODE.load(Ordering::Acquire).max(0);
+    loop {
+        // SAFETY: ends the process, with the code that it was to have.
+        unsafe { libc::syscall(libc::SYS_exit_group, code) };
+    }
+}
+
+/// The code that the process ends with, as far as it is known.
+pub fn exit_code() -> Option<u8> {
+    u8::try_from(EXIT_CODE.load(Ordering::Acquire)).ok()
+}
+
+/// Marks our end of the process as under way until dropped.
+struct Underway;
+
+impl Underway {
+    fn begin(recorder: &Recorder) -> Underway {
+        ENDING_SINCE.store(recorder.now() + 1, Ordering::Release);
+        Underway
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        ENDING_SINCE.store(0, Ordering::Release);
     }
 }
 
@@ -187,13 +244,11 @@ fn name_bypasses(recorder: &Recorder) {
     }
 }
 
-fn end(recorder: &Recorder) {
+fn end(recorder: &Recorder, kind: EndKind) {
     name_bypasses(recorder);
-    let code = EXIT_CODE.load(Ordering::Acquire);
-    let code = u8::try_from(code).ok();
     let ending = Ending {
-        kind: EndKind::Exit,
-        code,
+        kind,
+        code: exit_code(),
         thread: thread_number(),
     };
     let books = writer::finish(ending, PATIENCE);

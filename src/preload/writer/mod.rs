@@ -16,6 +16,7 @@ pub use file::names;
 
 use super::channel::TAKEN;
 use super::config::Keep;
+use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
 use super::thread;
@@ -163,6 +164,16 @@ fn run(writer: Writer, receiver: &Receiver<Raw>) {
     }
 }
 
+/// Waits until the thread that ends the process has printed its report, and ends the process if it hangs.
+fn look_after_the_end() {
+    while process::is_ending() {
+        if process::hangs() {
+            process::end_at_once();
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
 struct Writer {
     recorder: &'static Recorder,
     header: Header,
@@ -268,7 +279,16 @@ impl Writer {
                 if !ending.is_null() && receiver.is_empty() {
                     // SAFETY: published by `finish` and read by this thread alone; `finish` never frees it.
                     let ending = unsafe { &*ending };
-                    return self.close(ending);
+                    self.close(ending);
+                    return look_after_the_end();
+                }
+                if process::hangs() && receiver.is_empty() {
+                    self.close(&Ending {
+                        kind: EndKind::Exit,
+                        code: process::exit_code(),
+                        thread: 0,
+                    });
+                    process::end_at_once();
                 }
                 if looks % ALONE_LOOKS == 0 && looks >= IDLE_LOOKS && thread::are_alone() {
                     // glibc ends the process with its last thread, as by `exit(0)`: ours must not keep it.

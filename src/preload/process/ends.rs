@@ -1,0 +1,96 @@
+//! Ends that run no exit handlers: `_exit`, `_Exit` and `quick_exit`. They are exported, since glibc's are told of by nobody.
+//! (`exit` ends by glibc's own inner call, which does not come here.)
+
+use super::super::guard::Busy;
+use super::super::state;
+use super::{EXIT_CODE, NoCancel, Underway, end, exiting};
+use oomhook_trace::record::EndKind;
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+// SAFETY: the signature of <stdlib.h> of glibc.
+unsafe extern "C" {
+    fn at_quick_exit(function: unsafe extern "C" fn()) -> c_int;
+}
+
+/// Has the end by `quick_exit` told: the handlers that the program registers later run before ours.
+pub fn watch() {
+    // SAFETY: a function of this library, which is never unloaded.
+    unsafe { at_quick_exit(quick) };
+}
+
+unsafe extern "C" fn quick() {
+    close();
+}
+
+/// Closes the trace and prints the report, if this process is the one that is recorded. A child of `vfork` shares its
+/// parent's memory: it must leave everything as it is.
+fn close() {
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
+    if recorder.pid != std::process::id() {
+        return;
+    }
+    let code = EXIT_CODE.load(Ordering::Acquire);
+    // SAFETY: what an exit handler is called with.
+    unsafe { exiting(code, std::ptr::null_mut()) };
+    // Also where the call comes from a signal handler that interrupted our own work: the writer is another thread, and
+    // waiting for it needs no lock.
+    let _underway = Underway::begin(recorder);
+    let _busy = Busy::enter();
+    let _whole = NoCancel::begin();
+    let ended = std::panic::catch_unwind(|| end(recorder, EndKind::ImmediateExit));
+    if ended.is_err() {
+        state::finish();
+    }
+}
+
+/// `_exit`, as far as it is ours.
+#[cfg_attr(test, allow(dead_code))]
+fn immediately(code: c_int) -> ! {
+    if state::is_on() && state::last_recorder().is_some_and(|one| one.pid == std::process::id()) {
+        EXIT_CODE.store(code & 0xff, Ordering::Release);
+        close();
+    }
+    // SAFETY: ends the process, as glibc's `_exit` does.
+    unsafe {
+        libc::syscall(libc::SYS_exit_group, code);
+    }
+    unreachable!("exit_group does not return")
+}
+
+#[cfg(not(test))]
+mod export {
+    use super::immediately;
+    use crate::preload::doors::dlsym;
+    use crate::preload::process::EXIT_CODE;
+    use crate::preload::state;
+    use std::ffi::c_int;
+    use std::sync::atomic::Ordering;
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn _exit(code: c_int) -> ! {
+        immediately(code)
+    }
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn _Exit(code: c_int) -> ! {
+        immediately(code)
+    }
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn quick_exit(code: c_int) -> ! {
+        if state::is_on() && state::last_recorder().is_some_and(|one| one.pid == std::process::id())
+        {
+            EXIT_CODE.store(code & 0xff, Ordering::Release);
+        }
+        let real = dlsym::next(c"quick_exit");
+        if real.is_null() {
+            immediately(code)
+        }
+        type QuickExit = unsafe extern "C" fn(c_int) -> !;
+        // SAFETY: glibc's function of this name and signature.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, QuickExit>(real)(code) }
+    }
+}
