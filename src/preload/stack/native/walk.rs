@@ -57,8 +57,8 @@ fn slot(bounds: Bounds, at: u64) -> Option<u64> {
         return None;
     }
     let at = std::ptr::with_exposed_provenance::<u64>(at as usize);
-    // SAFETY: inside the bounds, which the kernel has found to be readable; it is this thread's own stack, which nobody
-    // else unmaps or changes while the thread is here.
+    // SAFETY: inside the bounds: the thread's own stack, or memory that the kernel has found to be readable just now, on
+    // which this thread runs, so that nobody else unmaps it.
     Some(unsafe { at.read_unaligned() })
 }
 
