@@ -29,7 +29,7 @@ __asm__(".text\n"
         ".cfi_endproc\n.size begin_on, . - begin_on\n");
 
 SITE static void deep(void) {
-    volatile char room[240 << 10];
+    volatile char room[200 << 10];
     room[0] = 1;
     take(MIB);
     room[1] = room[0];
