@@ -2,8 +2,8 @@
 //! (`exit` ends by glibc's own inner call, which does not come here.)
 
 use super::super::guard::Busy;
-use super::super::state;
-use super::{EXIT_CODE, NoCancel, Underway, end, exiting};
+use super::super::state::{self, Recorder};
+use super::{EXIT_CODE, NoCancel, Underway, ask_while_the_driver_answers, end};
 use oomhook_trace::record::EndKind;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -26,15 +26,10 @@ unsafe extern "C" fn quick() {
 /// Closes the trace and prints the report, if this process is the one that is recorded. A child of `vfork` shares its
 /// parent's memory: it must leave everything as it is.
 fn close() {
-    let Some(recorder) = state::recorder() else {
+    let Some(recorder) = recorder_of_this_process() else {
         return;
     };
-    if recorder.pid != std::process::id() {
-        return;
-    }
-    let code = EXIT_CODE.load(Ordering::Acquire);
-    // SAFETY: what an exit handler is called with.
-    unsafe { exiting(code, std::ptr::null_mut()) };
+    ask_while_the_driver_answers(recorder);
     // Also where the call comes from a signal handler that interrupted our own work: the writer is another thread, and
     // waiting for it needs no lock.
     let _underway = Underway::begin(recorder);
@@ -46,13 +41,24 @@ fn close() {
     }
 }
 
+/// Not `own_recorder`, which would switch the parent's recording off in a child of `vfork`.
+fn recorder_of_this_process() -> Option<&'static Recorder> {
+    state::recorder().filter(|recorder| recorder.pid == std::process::id())
+}
+
+/// Keeps the code for the closing record. (Where it is not known, none is invented.)
+#[cfg_attr(test, allow(dead_code))]
+fn remember(code: c_int) {
+    if recorder_of_this_process().is_some() {
+        EXIT_CODE.store(code & 0xff, Ordering::Release);
+    }
+}
+
 /// `_exit`, as far as it is ours.
 #[cfg_attr(test, allow(dead_code))]
 fn immediately(code: c_int) -> ! {
-    if state::is_on() && state::last_recorder().is_some_and(|one| one.pid == std::process::id()) {
-        EXIT_CODE.store(code & 0xff, Ordering::Release);
-        close();
-    }
+    remember(code);
+    close();
     // SAFETY: ends the process, as glibc's `_exit` does.
     unsafe {
         libc::syscall(libc::SYS_exit_group, code);
@@ -62,12 +68,9 @@ fn immediately(code: c_int) -> ! {
 
 #[cfg(not(test))]
 mod export {
-    use super::immediately;
+    use super::{immediately, remember};
     use crate::preload::doors::dlsym;
-    use crate::preload::process::EXIT_CODE;
-    use crate::preload::state;
     use std::ffi::c_int;
-    use std::sync::atomic::Ordering;
 
     #[unsafe(no_mangle)]
     unsafe extern "C" fn _exit(code: c_int) -> ! {
@@ -81,10 +84,7 @@ mod export {
 
     #[unsafe(no_mangle)]
     unsafe extern "C" fn quick_exit(code: c_int) -> ! {
-        if state::is_on() && state::last_recorder().is_some_and(|one| one.pid == std::process::id())
-        {
-            EXIT_CODE.store(code & 0xff, Ordering::Release);
-        }
+        remember(code);
         let real = dlsym::next(c"quick_exit");
         if real.is_null() {
             immediately(code)

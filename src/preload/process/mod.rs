@@ -98,9 +98,12 @@ pub fn silence_panics() {
 /// The first exit handler that we see. The driver still answers: the last moment to ask it for its figures.
 unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
-    let Some(recorder) = own_recorder() else {
-        return;
-    };
+    if let Some(recorder) = own_recorder() {
+        ask_while_the_driver_answers(recorder);
+    }
+}
+
+fn ask_while_the_driver_answers(recorder: &'static Recorder) {
     let in_a_call = guard::with(|thread| thread.depth.get() > 0 || thread.label.get() != NO_ROW);
     if in_a_call || !pools::any() {
         return;
