@@ -42,11 +42,11 @@ fn wait_and_send(sender: &Sender<Raw>, mut raw: Raw) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => return,
             Err(TrySendError::Full(back)) => raw = back,
         }
-        if !state::is_on() {
+        if state::is_off() {
             return;
         }
         let now = TAKEN.load(Ordering::Relaxed);
-        if now != heartbeat {
+        if now != heartbeat || state::is_held() {
             heartbeat = now;
             waited = Duration::ZERO;
             continue;

@@ -5,14 +5,26 @@ use super::names::InProcess;
 use super::place;
 use super::state::{self, Recorder};
 use super::talk;
-use super::writer::{Books, names};
+use super::writer::names;
+use oomhook_ledger::Ledger;
 use oomhook_report::text::{self, Style};
 use oomhook_report::{Depth, Facts, Report, Suppressions};
+use oomhook_trace::Header;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What a report is made of.
+pub struct Books<'a> {
+    /// The header as it was written.
+    pub header: &'a Header,
+    /// The whole story.
+    pub ledger: &'a Ledger,
+    /// Where the trace is; `None` if there is no file.
+    pub path: Option<PathBuf>,
+}
 
 /// Prints the report where the settings want it.
-pub fn print(recorder: &Recorder, books: &Books) {
+pub fn print(recorder: &Recorder, books: &Books<'_>) {
     match &recorder.config.report {
         ReportTo::Off => {}
         ReportTo::Stderr => {
@@ -20,7 +32,7 @@ pub fn print(recorder: &Recorder, books: &Books) {
             talk::write(&make(recorder, books, width, colour));
         }
         ReportTo::Path(pattern) => {
-            let wanted = place::expand(pattern, &names(&books.header));
+            let wanted = place::expand(pattern, &names(books.header));
             let text = make(recorder, books, 80, false);
             let written = place::create(Path::new(&wanted))
                 .and_then(|(mut file, _)| file.write_all(text.as_bytes()));
@@ -34,7 +46,7 @@ pub fn print(recorder: &Recorder, books: &Books) {
     }
 }
 
-fn make(recorder: &Recorder, books: &Books, width: usize, colour: bool) -> String {
+fn make(recorder: &Recorder, books: &Books<'_>, width: usize, colour: bool) -> String {
     let facts = Facts {
         complete: true,
         // Naming a stack to its end takes as long again, and the text shows no more than the site.
@@ -42,7 +54,7 @@ fn make(recorder: &Recorder, books: &Books, width: usize, colour: bool) -> Strin
         suppressions: suppressions(&recorder.config),
         ..Facts::default()
     };
-    let report = Report::build(&books.header, &books.ledger, &mut InProcess::new(), &facts);
+    let report = Report::build(books.header, books.ledger, &mut InProcess::new(), &facts);
     let trace = books
         .path
         .as_ref()

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! Idle ──first context or allocation──▶ Starting ──▶ On ──end, fork child, trouble──▶ Off
-//!   └──OOMHOOK=0, another command──▶ Off
+//!   └──OOMHOOK=0, another command──▶ Off           ▲ │
+//!                            it was no end after all │ ▼ a signal that ends the process, exec
+//!                                                   Held
 //! ```
-//! `Off` is final: nothing is recorded in this process any more.
+//! `Off` is final: nothing is recorded in this process any more. While it is `Held`, whoever wants to record waits.
 
 use super::config::Config;
 use super::intern::Interner;
@@ -19,6 +21,10 @@ const IDLE: u8 = 0;
 const STARTING: u8 = 1;
 const ON: u8 = 2;
 const OFF: u8 = 3;
+const HELD: u8 = 4;
+
+/// Nobody waits longer than this for an end that does not come.
+const LONGEST_HOLD: Duration = Duration::from_secs(20);
 
 static STATE: AtomicU8 = AtomicU8::new(IDLE);
 static MEMORY_RAN_OUT: AtomicBool = AtomicBool::new(false);
@@ -64,10 +70,45 @@ pub fn is_off() -> bool {
 /// The recorder, if events are being recorded.
 #[inline]
 pub fn recorder() -> Option<&'static Recorder> {
-    if STATE.load(Ordering::Acquire) != ON {
-        return None;
+    match STATE.load(Ordering::Acquire) {
+        ON => last_recorder(),
+        HELD => after_the_hold(),
+        _ => None,
     }
-    last_recorder()
+}
+
+/// Waits for the end of the process, or for its going on. What happens meanwhile would otherwise stand behind the closing
+/// record, and deny it.
+#[cold]
+fn after_the_hold() -> Option<&'static Recorder> {
+    let patience = Instant::now() + LONGEST_HOLD;
+    while STATE.load(Ordering::Acquire) == HELD && Instant::now() < patience {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    if is_on() { last_recorder() } else { None }
+}
+
+/// The recorder, for the thread that ends the process itself: whether others are held does not matter to it.
+pub fn recorder_at_the_end() -> Option<&'static Recorder> {
+    match STATE.load(Ordering::Acquire) {
+        ON | HELD => last_recorder(),
+        _ => None,
+    }
+}
+
+/// True while nobody records, since the process seems to end.
+pub fn is_held() -> bool {
+    STATE.load(Ordering::Relaxed) == HELD
+}
+
+/// Lets nobody record until [`release`].
+pub fn hold() {
+    let _ = STATE.compare_exchange(ON, HELD, Ordering::AcqRel, Ordering::Acquire);
+}
+
+/// Takes [`hold`] back: the process lives on.
+pub fn release() {
+    let _ = STATE.compare_exchange(HELD, ON, Ordering::AcqRel, Ordering::Acquire);
 }
 
 /// The recorder even if recording has ended (for the report).

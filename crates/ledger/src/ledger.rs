@@ -119,6 +119,8 @@ pub struct Ledger {
 impl Ledger {
     /// Takes in a record. Records must come in the order of the trace.
     pub fn apply(&mut self, record: &Record) {
+        // An end holds only if nothing follows: `exec` may fail, and a signal may turn out not to end the process.
+        self.end = None;
         match record {
             Record::Event(event) => self.apply_event(event),
             Record::Note { text, .. } => self.note(text),

@@ -4,7 +4,12 @@
 //! the recording began, so after `cuInit`: there the driver still answers. Then the program's static destructors, then
 //! this library's `.fini_array`, then the libraries' destructors, where the driver answers no more.
 
+mod dispositions;
 mod ends;
+mod exec;
+mod signals;
+
+pub use signals::watch_again as watch_signals_again;
 
 use super::devices::pools;
 use super::doors::bypass;
@@ -12,7 +17,7 @@ use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, report, talk, thread};
+use super::{channel, loader, report, talk, thread};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -21,9 +26,6 @@ use std::time::{Duration, Instant};
 
 /// The exit code as our exit handler was told; negative before.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(-1);
-
-/// What a report may take: names of functions are read from large tables.
-const REPORT_NEEDS: usize = 48 << 20;
 
 /// How long the end of the process may wait for the writer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,6 +47,7 @@ pub fn watch_the_end() {
     unsafe {
         on_exit(exiting, std::ptr::null_mut());
         ends::watch();
+        signals::watch();
         libc::pthread_atfork(
             Some(loader::before_fork),
             Some(loader::after_fork),
@@ -145,7 +148,7 @@ fn ask_for_figures(recorder: &'static Recorder) {
 
 /// The recorder, unless this process is a child that came to be past `pthread_atfork` (`_Fork`, a raw system call).
 fn own_recorder() -> Option<&'static Recorder> {
-    let recorder = state::recorder()?;
+    let recorder = state::recorder_at_the_end()?;
     if recorder.pid == std::process::id() {
         return Some(recorder);
     }
@@ -256,9 +259,9 @@ fn end(recorder: &Recorder, kind: EndKind) {
     };
     let books = writer::finish(ending, PATIENCE);
     state::finish();
-    match books {
-        Some(books) if memory::can_have(REPORT_NEEDS) => report::print(recorder, &books),
-        Some(_) => state::say("too little memory for the report; the trace has everything"),
+    match books.as_ref().map(|books| books.for_report()) {
+        Some(Some(books)) => report::print(recorder, &books),
+        Some(None) => state::say("too little memory for the report; the trace has everything"),
         None => state::say("the writer did not finish in time; the trace may end early"),
     }
 }

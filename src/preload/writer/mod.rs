@@ -8,6 +8,7 @@ mod definitions;
 mod disk;
 mod file;
 mod header;
+pub mod hold;
 mod keep;
 mod sink;
 mod translate;
@@ -19,10 +20,11 @@ use super::config::Keep;
 use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
-use super::thread;
+use super::{memory, report, thread};
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
 use file::Output;
+use hold::Seeming;
 use oomhook_ledger::Ledger;
 use oomhook_trace::record::EndKind;
 use oomhook_trace::{Encoder, Event, Header, Record, What};
@@ -73,6 +75,14 @@ pub struct Ending {
 /// Set when our threads were the last ones.
 static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
+/// Set when the trace is closed for good.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// True if the trace is closed for good.
+pub fn is_closed() -> bool {
+    IS_CLOSED.load(Ordering::Acquire)
+}
+
 /// True if the process is being ended by glibc in its last thread, which is the writer's.
 pub fn is_left_alone() -> bool {
     IS_LEFT_ALONE.load(Ordering::Acquire)
@@ -85,6 +95,9 @@ const LEFT_ALONE: Ending = Ending {
     thread: 0,
 };
 
+/// What a report may take: names of functions are read from large tables.
+const REPORT_NEEDS: usize = 48 << 20;
+
 /// What the writer knows at the end.
 pub struct Books {
     /// The header as it was written.
@@ -93,6 +106,17 @@ pub struct Books {
     pub ledger: Ledger,
     /// Where the trace is; `None` if there is no file.
     pub path: Option<std::path::PathBuf>,
+}
+
+impl Books {
+    /// What a report is made of; nothing if there is too little memory for one.
+    pub fn for_report(&self) -> Option<report::Books<'_>> {
+        memory::can_have(REPORT_NEEDS).then(|| report::Books {
+            header: &self.header,
+            ledger: &self.ledger,
+            path: self.path.clone(),
+        })
+    }
 }
 
 /// Opens the trace and starts the writer's thread. The file is there, with its header, before the first event: what the
@@ -282,6 +306,11 @@ impl Writer {
                     self.close(ending);
                     return look_after_the_end();
                 }
+                if let Some(end) = hold::asked() {
+                    self.close_for_now(receiver, end);
+                    taken = TAKEN.load(Ordering::Relaxed);
+                    continue;
+                }
                 if process::hangs() && receiver.is_empty() {
                     self.close(&Ending {
                         kind: EndKind::Exit,
@@ -396,27 +425,72 @@ impl Writer {
         self.in_segment = 0;
     }
 
-    fn close(mut self, ending: &Ending) {
+    /// Writes the closing record.
+    fn put_end(&mut self, thread: u32, what: What) {
         let event = Event {
             time_ns: self.recorder.now(),
-            thread: ending.thread,
+            thread,
             device: None,
             call: 0,
             stack: 0,
-            what: What::End {
-                kind: ending.kind,
-                code: ending.code,
-                signal: None,
-            },
+            what,
         };
-        if self.summary {
+        let only_summary = std::mem::replace(&mut self.summary, false);
+        if only_summary {
             self.begin_segment();
-            self.summary = false;
         }
         self.emit(&Record::Event(event));
         // No segment after this: the closing record is the last one of the file.
         self.end_chunk();
         self.output.drain(DRAIN);
+        self.summary = only_summary;
+    }
+
+    /// Closes the trace and prints the report, and waits for what comes of it: nothing more, or a process that lives on.
+    fn close_for_now(&mut self, receiver: &Receiver<Raw>, end: Seeming) {
+        // A sender that was past the gate when it was shut has its event in by then.
+        std::thread::sleep(NAP);
+        while let Ok(raw) = receiver.try_recv() {
+            TAKEN.fetch_add(1, Ordering::Relaxed);
+            self.take(&raw);
+        }
+        let what = What::End {
+            kind: end.kind,
+            code: None,
+            signal: end.signal,
+        };
+        self.put_end(end.thread, what);
+        hold::filed();
+        report::print(self.recorder, &self.books());
+        hold::reported();
+        while hold::is_on(self.recorder) {
+            std::thread::sleep(NAP);
+        }
+        process::watch_signals_again();
+        // The note stands behind the closing record and so denies it.
+        self.note(match end.signal {
+            Some(signal) => format!("the process lived on after signal {signal}"),
+            None => "the process lived on after an exec that failed".to_owned(),
+        });
+    }
+
+    /// What a report is made of.
+    fn books(&self) -> report::Books<'_> {
+        report::Books {
+            header: &self.header,
+            ledger: &self.ledger,
+            path: self.output.path(),
+        }
+    }
+
+    fn close(mut self, ending: &Ending) {
+        let what = What::End {
+            kind: ending.kind,
+            code: ending.code,
+            signal: None,
+        };
+        self.put_end(ending.thread, what);
+        IS_CLOSED.store(true, Ordering::Release);
         self.tell();
         let books = Books {
             header: self.header,

@@ -1,0 +1,190 @@
+//! Signals and exec: the process ends as it would have ended alone, and its trace is complete.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Output;
+use support::{Bench, MIB, Ran, Route};
+
+fn program() -> PathBuf {
+    Bench::shared().build("deaths.cpp", Route::Shared, &[])
+}
+
+/// Runs a part without the library and with it; nothing may differ but our own lines.
+#[track_caller]
+fn dies(arguments: &[&str]) -> Ran {
+    let bench = Bench::shared();
+    let alone = bench
+        .plain(&program(), arguments)
+        .output()
+        .expect("it runs");
+    let mut run = bench.start(&program(), arguments);
+    run.command.env("OOMHOOK_REPORT", run.folder.join("report"));
+    let folder = run.folder.clone();
+    let ran = run.finish();
+    is_the_same(&ran.output, &alone, arguments);
+    let text = std::fs::read_to_string(folder.join("report")).unwrap_or_default();
+    assert!(
+        text.contains("3.0 MiB"),
+        "{arguments:?}: the report is there: {text:?}"
+    );
+    ran
+}
+
+#[track_caller]
+fn is_the_same(with: &Output, without: &Output, what: &[&str]) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(
+        (with.status, text(&with.stdout), text(&with.stderr)),
+        (without.status, text(&without.stdout), text(&without.stderr)),
+        "{what:?}"
+    );
+}
+
+#[track_caller]
+fn is_ended_by(ran: &Ran, signal: i32) {
+    assert_eq!(ran.output.status.signal(), Some(signal));
+    let process = &ran.report["process"];
+    assert_eq!(ran.report["complete"], true, "{process:#}");
+    assert_eq!(process["end"], "signal", "{process:#}");
+    assert_eq!(process["signal"], signal, "{process:#}");
+    assert_eq!(process["exit_code"], serde_json::Value::Null);
+    ran.leaks_are(&[("take", 3 * MIB, 1)]);
+}
+
+#[test]
+fn signals_end_the_process_as_ever() {
+    for signal in [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGUSR1,
+        libc::SIGPIPE,
+        libc::SIGTERM,
+        libc::SIGALRM,
+        libc::SIGXCPU,
+        libc::SIGSYS,
+    ] {
+        let number = signal.to_string();
+        is_ended_by(&dies(&["raise", &number]), signal);
+        is_ended_by(&dies(&["kill", &number]), signal);
+    }
+}
+
+#[test]
+fn crashes_end_the_process_as_ever() {
+    is_ended_by(&dies(&["segfault"]), libc::SIGSEGV);
+    is_ended_by(&dies(&["divide"]), libc::SIGFPE);
+    is_ended_by(&dies(&["past the file"]), libc::SIGBUS);
+    is_ended_by(&dies(&["deep"]), libc::SIGSEGV);
+    is_ended_by(&dies(&["two crash"]), libc::SIGSEGV);
+    let illegal = dies(&["illegal"]);
+    let signal = illegal.output.status.signal().expect("a signal");
+    is_ended_by(&illegal, signal);
+}
+
+#[test]
+fn aborts_and_exceptions_end_the_process_as_ever() {
+    is_ended_by(&dies(&["abort"]), libc::SIGABRT);
+    is_ended_by(&dies(&["throw"]), libc::SIGABRT);
+    is_ended_by(&dies(&["terminate and abort"]), libc::SIGABRT);
+    let ran = dies(&["terminate"]);
+    ran.says(17, "terminate handler\n");
+    assert_eq!(ran.report["process"]["end"], "_exit");
+    assert_eq!(ran.report["complete"], true);
+}
+
+#[test]
+fn a_crash_inside_malloc_does_not_hang() {
+    let ran = dies(&["broken heap"]);
+    is_ended_by(&ran, libc::SIGABRT);
+}
+
+#[test]
+fn a_signal_in_the_middle_of_work_leaves_a_consistent_trace() {
+    for _ in 0..5 {
+        let mut run = Bench::shared().start(&program(), &["under load"]);
+        run.command.env("OOMHOOK_REPORT", "off");
+        let ran = run.finish();
+        assert_eq!(ran.output.status.signal(), Some(libc::SIGTERM));
+        assert_eq!(ran.report["complete"], true, "{:#}", ran.report["process"]);
+        ran.is("/process/signal", 15)
+            .is("/anomalies/unknown_free", 0)
+            .is("/anomalies/double_free", 0);
+        assert!(ran.report["totals"]["allocs"].as_u64() > Some(1));
+    }
+}
+
+#[test]
+fn handlers_of_the_program_run_first_and_the_status_is_the_same() {
+    for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGTERM] {
+        let number = signal.to_string();
+        for part in ["handler", "handler once", "handler once, deferred", "system v"] {
+            let ran = dies(&[part, &number]);
+            is_ended_by(&ran, signal);
+            assert!(!ran.output.stdout.is_empty());
+        }
+    }
+    is_ended_by(&dies(&["once with info"]), libc::SIGTERM);
+    is_ended_by(&dies(&["crash handler"]), libc::SIGSEGV);
+    is_ended_by(&dies(&["own stack"]), libc::SIGSEGV);
+}
+
+#[test]
+fn a_handler_that_returns_has_ended_nothing() {
+    let ran = dies(&["survive"]);
+    is_ended_by(&ran, libc::SIGINT);
+    ran.is("/totals/allocs", 2).is("/totals/frees", 1);
+}
+
+#[test]
+fn the_program_sees_its_own_dispositions() {
+    is_ended_by(&dies(&["look"]), libc::SIGHUP);
+    is_ended_by(&dies(&["ignore"]), libc::SIGUSR1);
+}
+
+#[test]
+fn another_program_in_the_place_of_this_one_closes_the_trace() {
+    for form in 0..8 {
+        let form = form.to_string();
+        let bench = Bench::shared();
+        let alone = bench
+            .plain(&program(), &["exec", &form])
+            .output()
+            .expect("it runs");
+        assert_eq!(alone.status.code(), Some(5));
+        let ran = dies(&["exec", &form]);
+        assert_eq!(ran.report["process"]["end"], "exec", "form {form}");
+        assert_eq!(ran.report["complete"], true);
+        ran.leaks_are(&[("take", 3 * MIB, 1)]);
+    }
+}
+
+#[test]
+fn an_exec_that_fails_has_ended_nothing() {
+    let ran = dies(&["failing exec"]);
+    assert_eq!(ran.output.status.code(), Some(4));
+    assert_eq!(
+        (&ran.report["process"]["end"], &ran.report["complete"]),
+        (&"exit".into(), &true.into())
+    );
+    ran.is("/totals/allocs", 2).is("/totals/frees", 1);
+}
+
+#[test]
+fn children_end_without_their_parent() {
+    let ran = dies(&["spawn"]);
+    assert_eq!(ran.output.status.code(), Some(6));
+    assert_eq!(
+        (&ran.report["process"]["end"], &ran.report["complete"]),
+        (&"exit".into(), &true.into())
+    );
+    ran.is("/totals/allocs", 2).is("/totals/frees", 1);
+}
