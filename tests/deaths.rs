@@ -188,3 +188,16 @@ fn children_end_without_their_parent() {
     );
     ran.is("/totals/allocs", 2).is("/totals/frees", 1);
 }
+
+#[test]
+fn from_the_first_exit_handler_on_every_event_is_in_the_file() {
+    let bench = Bench::shared();
+    let mut run = bench.start(&program(), &["vanish"]);
+    run.command.env("OOMHOOK_REPORT", "off");
+    let ran = run.finish();
+    assert_eq!(ran.output.status.code(), Some(21), "{}", ran.stderr());
+    // The library never learns that the process is gone.
+    assert_eq!(ran.report["complete"], false);
+    ran.is("/totals/allocs", 2).is("/totals/failed_frees", 1);
+    ran.leaks_are(&[("take", 3 * MIB, 1), ("take", MIB, 1)]);
+}

@@ -1,7 +1,7 @@
 //! From the hooks to the writer: bounded, lock-free, and nothing is ever dropped; when it is full the sender waits.
 
 use super::raw::Raw;
-use super::state;
+use super::{state, writer};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,6 +29,9 @@ pub fn new() -> (Sender<Raw>, Receiver<Raw>) {
 pub fn send(sender: &Sender<Raw>, raw: Raw) {
     if let Err(TrySendError::Full(raw)) = sender.try_send(raw) {
         wait_and_send(sender, raw);
+    }
+    if writer::is_in_a_hurry() {
+        writer::flush_at_the_end();
     }
 }
 

@@ -102,6 +102,7 @@ pub fn silence_panics() {
 unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
     if let Some(recorder) = own_recorder() {
+        writer::hurry();
         ask_while_the_driver_answers(recorder);
     }
 }

@@ -134,7 +134,11 @@ fn serve(
             }
             Err(TryRecvError::Empty) => {
                 looks += 1;
-                std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });
+                std::thread::sleep(match looks {
+                    _ if super::is_in_a_hurry() => super::SHORT_NAP,
+                    0..IDLE_LOOKS => NAP,
+                    _ => LONG_NAP,
+                });
                 continue;
             }
             Err(TryRecvError::Disconnected) => return Ok(()),

@@ -33,7 +33,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Sleep while the channel is empty: busy, and after a while without events.
+/// Sleep while the channel is empty: where the process waits for each event, busy, and after a while without events.
+const SHORT_NAP: Duration = Duration::from_micros(50);
 const NAP: Duration = Duration::from_millis(1);
 const LONG_NAP: Duration = Duration::from_millis(3);
 /// Empty looks after which the naps get longer.
@@ -145,6 +146,41 @@ pub fn flush(patience: Duration) {
     if RECENT.fetch_add(1, Ordering::Relaxed) >= MOST {
         return;
     }
+    flush_now(patience);
+}
+
+/// Set when the first exit handler has run: from then on the process may be gone at any moment, without another word.
+static IS_IN_A_HURRY: AtomicBool = AtomicBool::new(false);
+
+/// What waiting for the file may cost the end of the process in all.
+const HURRY: Duration = Duration::from_millis(250);
+
+/// True if each event is to be in the file before its call returns.
+#[inline]
+pub fn is_in_a_hurry() -> bool {
+    IS_IN_A_HURRY.load(Ordering::Relaxed)
+}
+
+/// From now on each event is in the file before its call returns, as long as that does not add up.
+pub fn hurry() {
+    IS_IN_A_HURRY.store(true, Ordering::Release);
+}
+
+/// Waits until everything sent so far is in the file, if the end of the process has not waited long enough already.
+#[cold]
+pub fn flush_at_the_end() {
+    static SPENT_NS: AtomicU64 = AtomicU64::new(0);
+    let left = HURRY.saturating_sub(Duration::from_nanos(SPENT_NS.load(Ordering::Relaxed)));
+    if left.is_zero() {
+        IS_IN_A_HURRY.store(false, Ordering::Release);
+        return;
+    }
+    let begin = Instant::now();
+    flush_now(left);
+    SPENT_NS.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+}
+
+fn flush_now(patience: Duration) {
     let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
     let deadline = Instant::now() + patience;
     while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
@@ -324,7 +360,11 @@ impl Writer {
                     IS_LEFT_ALONE.store(true, Ordering::Release);
                     return self.close(&LEFT_ALONE);
                 }
-                std::thread::sleep(if looks < IDLE_LOOKS { NAP } else { LONG_NAP });
+                std::thread::sleep(match looks {
+                    _ if is_in_a_hurry() => SHORT_NAP,
+                    0..IDLE_LOOKS => NAP,
+                    _ => LONG_NAP,
+                });
             }
         }
     }
