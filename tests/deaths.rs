@@ -126,7 +126,12 @@ fn a_signal_in_the_middle_of_work_leaves_a_consistent_trace() {
 fn handlers_of_the_program_run_first_and_the_status_is_the_same() {
     for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGTERM] {
         let number = signal.to_string();
-        for part in ["handler", "handler once", "handler once, deferred", "system v"] {
+        for part in [
+            "handler",
+            "handler once",
+            "handler once, deferred",
+            "system v",
+        ] {
             let ran = dies(&[part, &number]);
             is_ended_by(&ran, signal);
             assert!(!ran.output.stdout.is_empty());

@@ -1,6 +1,7 @@
-//! Memory of our own threads while the program's allocator may be locked for ever: a thread that is ended by a signal in the
-//! middle of an allocation never lets go of its lock. Pieces are cut off large mappings and never given back.
+//! Memory for when our heap cannot be had: a signal handler runs on top of a thread that has it, or a thread was ended while
+//! it had it. Pieces are cut off large mappings and never given back.
 
+use super::pages;
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -90,23 +91,13 @@ fn add(count: usize, least: usize) -> bool {
         return false;
     };
     let size = CHUNK.max(least.next_multiple_of(4096));
-    // SAFETY: a new private mapping.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            size,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
+    let start = pages::map(size);
+    if start.is_null() {
         return false;
     }
     let first = chunk.start.compare_exchange(
         std::ptr::null_mut(),
-        start.cast(),
+        start,
         Ordering::AcqRel,
         Ordering::Acquire,
     );
@@ -116,7 +107,7 @@ fn add(count: usize, least: usize) -> bool {
         return true;
     }
     // SAFETY: mapped just above, and nobody has seen it.
-    unsafe { libc::munmap(start, size) };
+    unsafe { pages::unmap(start, size) };
     // Whoever was first publishes it in a moment.
     while COUNT.load(Ordering::Acquire) as usize == count {
         std::hint::spin_loop();

@@ -1,10 +1,13 @@
-//! The library's own allocations: from the program's allocator, and when that has nothing left, from a small reserve. Rust
-//! would abort the process; the program may well go on without us.
+//! The library's own allocations: from a heap of its own, and when there is nothing left, from a small reserve. Rust would
+//! abort the process; the program may well go on without us.
 
 mod arena;
+mod heap;
+mod pages;
 
 use super::{state, thread};
-use std::alloc::{GlobalAlloc, Layout, System};
+pub use heap::{hold_for_fork, release_after_fork};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -20,28 +23,17 @@ unsafe impl Sync for Reserve {}
 static RESERVED: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Our own threads keep off the program's allocator.
-static ALONE: AtomicBool = AtomicBool::new(false);
-/// They have done so once: there may be pieces of the arena about.
-static EVER_ALONE: AtomicBool = AtomicBool::new(false);
+/// A signal ends a thread, which may have our heap and never comes back.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on our own threads neither take from the program's allocator nor give back to it: the thread that a signal ends
-/// may have been in the middle of it, and never lets go of its lock.
-pub fn stand_alone(alone: bool) {
-    if alone {
-        EVER_ALONE.store(true, Ordering::Release);
-    }
-    ALONE.store(alone, Ordering::Release);
+/// Says that a thread is being ended by a signal, wherever it was: our own threads then wait for the heap no longer than a
+/// moment, and do without.
+pub fn expect_the_worst(so: bool) {
+    INTERRUPTED.store(so, Ordering::Release);
 }
 
-#[inline]
-fn stands_alone() -> bool {
-    ALONE.load(Ordering::Acquire) && thread::is_ours()
-}
-
-#[inline]
-fn is_of_arena(pointer: *mut u8) -> bool {
-    EVER_ALONE.load(Ordering::Acquire) && arena::has(pointer)
+fn hopeless() -> bool {
+    INTERRUPTED.load(Ordering::Acquire) && thread::is_ours()
 }
 
 /// The allocator.
@@ -77,14 +69,17 @@ fn from_reserve(layout: Layout) -> *mut u8 {
     std::ptr::null_mut()
 }
 
-// SAFETY: the system's allocator, or pieces of the arena or the reserve, which are never handed out twice nor given back.
+/// Neither of the reserve nor of the arena.
+fn is_of_heap(pointer: *mut u8) -> bool {
+    !is_reserved(pointer) && !arena::has(pointer)
+}
+
+// SAFETY: blocks of the heap, or pieces of the arena or the reserve, which are never handed out twice nor given back.
 unsafe impl GlobalAlloc for Careful {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let pointer = if stands_alone() {
-            arena::take(layout)
-        } else {
-            // SAFETY: the caller's own contract.
-            unsafe { System.alloc(layout) }
+        let pointer = match heap::allocate(layout, hopeless) {
+            heap::Answer::Block(block) => block,
+            heap::Answer::Stuck => arena::take(layout),
         };
         if pointer.is_null() {
             from_reserve(layout)
@@ -94,51 +89,40 @@ unsafe impl GlobalAlloc for Careful {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        if !is_reserved(pointer) && !is_of_arena(pointer) && !stands_alone() {
-            // SAFETY: the caller's own contract; the pointer is the system's.
-            unsafe { System.dealloc(pointer, layout) };
+        if is_of_heap(pointer) {
+            // SAFETY: the caller's own contract; the block is the heap's.
+            unsafe { heap::free(pointer, layout, hopeless) };
         }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let from_system = !is_reserved(pointer) && !is_of_arena(pointer);
-        let alone = stands_alone();
-        if from_system && !alone {
-            // SAFETY: the caller's own contract; the pointer is the system's.
-            let moved = unsafe { System.realloc(pointer, layout, size) };
+        if is_of_heap(pointer) {
+            // SAFETY: the caller's own contract; the block is the heap's.
+            let moved = unsafe { heap::resize(pointer, layout, size, hopeless) };
             if !moved.is_null() {
                 return moved;
             }
-        }
-        if alone && !from_system && arena::resize(pointer, layout, size) {
+        } else if arena::resize(pointer, layout, size) {
             return pointer;
         }
         let Ok(new) = Layout::from_size_align(size, layout.align()) else {
             return std::ptr::null_mut();
         };
-        let moved = if from_system && !alone {
-            from_reserve(new)
-        } else {
-            // SAFETY: a layout of the same alignment and a size that the caller vouches for.
-            unsafe { self.alloc(new) }
-        };
-        if !moved.is_null() {
-            // SAFETY: both are valid for the smaller of the two sizes and do not overlap.
-            unsafe {
+        // SAFETY: both are valid for the smaller of the two sizes and do not overlap.
+        unsafe {
+            let moved = self.alloc(new);
+            if !moved.is_null() {
                 std::ptr::copy_nonoverlapping(pointer, moved, size.min(layout.size()));
                 self.dealloc(pointer, layout);
             }
+            moved
         }
-        moved
     }
 }
 
 /// True if so many bytes can be had at this moment.
 pub fn can_have(bytes: usize) -> bool {
+    let room = pages::map(bytes);
     // SAFETY: given back at once, unused.
-    unsafe {
-        let room = libc::malloc(bytes);
-        libc::free(room);
-        !room.is_null()
-    }
+    !room.is_null() && unsafe { pages::unmap(room, bytes) }
 }

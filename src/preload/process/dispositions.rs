@@ -94,16 +94,11 @@ impl Disposition {
     }
 }
 
-type SigAction =
-    unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+type SigAction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 
 // SAFETY: glibc's own name for its `sigaction`.
 unsafe extern "C" {
-    fn __sigaction(
-        signal: c_int,
-        new: *const libc::sigaction,
-        old: *mut libc::sigaction,
-    ) -> c_int;
+    fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
 }
 
 /// A function behind us, looked up once.
@@ -253,7 +248,10 @@ unsafe fn set(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigact
         if is_default && signals::may_stand_in(signal) {
             *passed = ours();
             view.store(wanted);
-        } else if wanted.flags & libc::SA_RESETHAND != 0 && wanted.handler != libc::SIG_IGN && !is_default {
+        } else if wanted.flags & libc::SA_RESETHAND != 0
+            && wanted.handler != libc::SIG_IGN
+            && !is_default
+        {
             let own = Disposition {
                 handler: once as *const () as usize,
                 flags: (wanted.flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO,
@@ -338,12 +336,11 @@ mod export {
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(signal: c_int, handler: usize) -> usize {
                 static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-                const NAME: &CStr = match CStr::from_bytes_with_nul(
-                    concat!(stringify!($name), "\0").as_bytes(),
-                ) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a symbol cannot hold a NUL"),
-                };
+                const NAME: &CStr =
+                    match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a symbol cannot hold a NUL"),
+                    };
                 simple(&REAL, NAME, $flags, signal, handler)
             }
         };

@@ -160,7 +160,13 @@ mod export {
     unsafe extern "C" fn fexecve(descriptor: c_int, arguments: List, environment: List) -> c_int {
         closed(
             || is_open(descriptor),
-            || real!(c"fexecve" (c_int, List, List) (descriptor, arguments, environment)),
+            || {
+                real!(c"fexecve"(c_int, List, List)(
+                    descriptor,
+                    arguments,
+                    environment
+                ))
+            },
         )
     }
 
@@ -174,7 +180,10 @@ mod export {
     ) -> c_int {
         closed(
             // SAFETY: the caller's own arguments.
-            || unsafe { libc::faccessat(folder, path, libc::X_OK, 0) == 0 || flags & libc::AT_EMPTY_PATH != 0 },
+            || unsafe {
+                libc::faccessat(folder, path, libc::X_OK, 0) == 0
+                    || flags & libc::AT_EMPTY_PATH != 0
+            },
             || {
                 real!(c"execveat" (c_int, *const c_char, List, List, c_int)
                     (folder, path, arguments, environment, flags))

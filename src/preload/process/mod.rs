@@ -17,7 +17,7 @@ use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, report, talk, thread};
+use super::{channel, loader, memory, report, talk, thread};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -48,11 +48,7 @@ pub fn watch_the_end() {
         on_exit(exiting, std::ptr::null_mut());
         ends::watch();
         signals::watch();
-        libc::pthread_atfork(
-            Some(loader::before_fork),
-            Some(loader::after_fork),
-            Some(forked),
-        );
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked));
     }
 }
 
@@ -162,9 +158,33 @@ fn thread_number() -> u32 {
     if id == NO_ID { 0 } else { id }
 }
 
+/// Set while the forking thread holds our heap for the fork.
+static IS_HEAP_HELD: AtomicBool = AtomicBool::new(false);
+
+/// Neither the list of loaded objects nor our heap may be in use at the moment of a fork: the child would find them so for
+/// ever.
+unsafe extern "C" fn before_fork() {
+    // SAFETY: it takes nothing.
+    unsafe { loader::before_fork() };
+    IS_HEAP_HELD.store(memory::hold_for_fork(), Ordering::Release);
+}
+
+fn release_heap() {
+    if IS_HEAP_HELD.swap(false, Ordering::AcqRel) {
+        memory::release_after_fork();
+    }
+}
+
+unsafe extern "C" fn after_fork() {
+    release_heap();
+    // SAFETY: it takes nothing.
+    unsafe { loader::after_fork() };
+}
+
 /// The child of a fork has no writer and no CUDA; it is not recorded, and what the parent had is not its own.
 unsafe extern "C" fn forked() {
     state::abandon();
+    release_heap();
     loader::in_child();
 }
 

@@ -8,8 +8,8 @@
 //! ```
 //! What the thread that ends the process does here is safe in a signal handler: it stores, and it sleeps.
 
-use super::super::state::{self, Recorder};
 use super::super::memory;
+use super::super::state::{self, Recorder};
 use oomhook_trace::record::EndKind;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ static SIGNAL: AtomicU8 = AtomicU8::new(0);
 static THREAD: AtomicU32 = AtomicU32::new(0);
 /// When the thread that ends the process went its way, in nanoseconds of the recording plus one.
 static LEFT: AtomicU64 = AtomicU64::new(0);
-/// A whole allocator may be locked for ever by the interrupted thread: ours has its own meanwhile.
+/// The thread that ends may be in the middle of anything.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// How long the end waits for the trace, and after that for the report.
@@ -49,8 +49,7 @@ pub struct Seeming {
 
 /// Has the trace closed and the report printed, and waits for both, for a bounded time. Whoever records meanwhile waits.
 pub fn close(end: Seeming) {
-    let first =
-        STAGE.compare_exchange(NONE, PREPARING, Ordering::AcqRel, Ordering::Acquire);
+    let first = STAGE.compare_exchange(NONE, PREPARING, Ordering::AcqRel, Ordering::Acquire);
     if first.is_ok() {
         KIND.store(end.kind as u8, Ordering::Relaxed);
         SIGNAL.store(end.signal.unwrap_or(0), Ordering::Relaxed);
@@ -58,7 +57,7 @@ pub fn close(end: Seeming) {
         LEFT.store(0, Ordering::Relaxed);
         if end.signal.is_some() {
             INTERRUPTED.store(true, Ordering::Relaxed);
-            memory::stand_alone(true);
+            memory::expect_the_worst(true);
         }
         state::hold();
         STAGE.store(ASKED, Ordering::Release);
@@ -91,7 +90,7 @@ pub fn leave(recorder: &Recorder) {
 /// It was no end.
 pub fn go_on() {
     if INTERRUPTED.swap(false, Ordering::AcqRel) {
-        memory::stand_alone(false);
+        memory::expect_the_worst(false);
     }
     STAGE.store(NONE, Ordering::Release);
     state::release();
