@@ -62,16 +62,10 @@ fn halving_until_it_fits_is_a_probe() {
     ran.says(0, "8589934592\n")
         .is("/totals/failed_allocs", 4)
         .is("/devices/0/live_bytes", 8 * GIB);
-    let groups = ran.report["oom"].as_array().expect("groups");
-    let asked: Vec<_> = groups
-        .iter()
-        .map(|group| group["requested_bytes"].as_u64())
-        .collect();
-    assert_eq!(asked, [37, 36, 35, 34].map(|power| Some(1 << power)));
-    assert!(
-        groups
-            .iter()
-            .all(|group| group["class"] == "probe" && group["attempts"] == 1)
+    let group = only_group(&ran, "probe", 4);
+    assert_eq!(
+        (&group["requested_bytes"], &group["requested_least_bytes"]),
+        (&(1_u64 << 37).into(), &(1_u64 << 34).into())
     );
 }
 

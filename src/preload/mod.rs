@@ -8,6 +8,7 @@ mod doors;
 mod environment;
 mod guard;
 mod hooks;
+mod host;
 mod intern;
 mod libraries;
 mod loader;

@@ -5,13 +5,16 @@ use super::names::InProcess;
 use super::place;
 use super::state::{self, Recorder};
 use super::talk;
-use super::writer::names;
+use super::writer::{names, plain};
 use oomhook_ledger::Ledger;
 use oomhook_report::text::{self, Style};
 use oomhook_report::{Depth, Facts, Report, Suppressions};
 use oomhook_trace::Header;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// What a report is made of.
 pub struct Books<'a> {
@@ -31,19 +34,53 @@ pub fn print(recorder: &Recorder, books: &Books<'_>) {
             let (width, colour) = terminal();
             talk::write(&make(recorder, books, width, colour));
         }
-        ReportTo::Path(pattern) => {
-            let wanted = place::expand(pattern, &names(books.header));
+        ReportTo::Path(_) => {
             let text = make(recorder, books, 80, false);
-            let written = place::create(Path::new(&wanted))
-                .and_then(|(mut file, _)| file.write_all(text.as_bytes()));
-            if let Err(error) = written {
-                state::say(&format!(
-                    "cannot write the report to {wanted}: {error}; it follows"
-                ));
+            if let Err(error) = write_to_file(recorder, books, &text) {
+                state::say(&format!("{error}; it follows"));
                 talk::write(&text);
             }
         }
     }
+}
+
+/// Which file the report's is, once it is made: its path, device and inode. What is said of failures and the report at the end
+/// come into the same one.
+static FILE: Mutex<Option<(PathBuf, u64, u64)>> = Mutex::new(None);
+
+/// Appends to the report's file.
+pub fn write_to_file(recorder: &Recorder, books: &Books<'_>, text: &str) -> Result<(), String> {
+    let ReportTo::Path(pattern) = &recorder.config.report else {
+        return Ok(());
+    };
+    // A lock that is held is that of a thread which a signal has ended: its file is not to be had.
+    let Ok(mut known) = FILE.try_lock() else {
+        return Err("the report's file is being written already".into());
+    };
+    let again = known.as_ref().and_then(open_again);
+    let wanted = place::expand(pattern, &names(books.header));
+    let opened = match again {
+        Some(file) => Ok(file),
+        None => place::create(Path::new(&wanted)).and_then(|(file, path)| {
+            let about = file.metadata()?;
+            *known = Some((path, about.dev(), about.ino()));
+            Ok(file)
+        }),
+    };
+    opened
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| format!("cannot write the report to {wanted}: {}", plain(&error)))
+}
+
+fn open_again((path, device, inode): &(PathBuf, u64, u64)) -> Option<File> {
+    let file = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+        .and_then(place::above_standard)
+        .ok()?;
+    let about = file.metadata().ok()?;
+    ((about.dev(), about.ino()) == (*device, *inode)).then_some(file)
 }
 
 fn make(recorder: &Recorder, books: &Books<'_>, width: usize, colour: bool) -> String {
@@ -93,7 +130,7 @@ fn suppressions(config: &Config) -> Suppressions {
 }
 
 /// Columns and colour of stderr.
-fn terminal() -> (usize, bool) {
+pub fn terminal() -> (usize, bool) {
     let mut size = std::mem::MaybeUninit::<libc::winsize>::zeroed();
     // SAFETY: `size` is valid for writes; zeroes are a valid `winsize`.
     let (code, size) = unsafe {

@@ -14,7 +14,7 @@ use crate::history::Ended;
 use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
 use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
-use crate::rows::{Row, RowKey};
+use crate::rows::{Lately, Row, RowKey};
 use crate::vmm::{Hold, Mapping};
 use oomhook_trace::record::LiveBlock;
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
@@ -205,6 +205,8 @@ impl Ledger {
             notes: saved.notes,
             end: saved.end,
             last_ns: saved.last_ns,
+            restored_ns: saved.last_ns,
+            host_memory: Map::default(),
             scanned: saved.scanned,
             ..Ledger::default()
         };
@@ -291,6 +293,7 @@ fn row_of(columns: RowColumns) -> Row {
         peak,
         allocs,
         cumulative_bytes,
+        lately: Lately::default(),
     }
 }
 

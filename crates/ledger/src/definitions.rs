@@ -109,7 +109,7 @@ impl Definitions {
                     None => self.devices.push(device.clone()),
                 }
             }
-            Record::Note { .. } | Record::Event(_) => return false,
+            Record::Note { .. } | Record::HostMemory(_) | Record::Event(_) => return false,
         }
         true
     }

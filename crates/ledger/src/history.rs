@@ -111,7 +111,7 @@ impl History {
 
     /// Remembers a block; a newer end at the same address hides the older one.
     pub fn remember(&mut self, ended: Ended) {
-        self.forget(ended.class, ended.address);
+        self.hide(ended.class, ended.address);
         let at = self.next;
         self.next = (at + 1) % REMEMBERED;
         if at == self.ring.len() {
@@ -133,10 +133,24 @@ impl History {
 
     /// The block did not end.
     pub fn forget(&mut self, class: Class, address: u64) {
-        if let Some(at) = self.position(class, address) {
-            self.index
-                .remove(hash::of_address(class as u8, address), at);
+        if let Some(at) = self.hide(class, address) {
+            self.ring[at].bytes = 0;
         }
+    }
+
+    /// Takes the address's end out of the index; its place in the ring.
+    fn hide(&mut self, class: Class, address: u64) -> Option<usize> {
+        let at = self.position(class, address)?;
+        self.index
+            .remove(hash::of_address(class as u8, address), at);
+        Some(at as usize)
+    }
+
+    /// The ends of blocks that were not empty, newest first.
+    pub fn newest(&self) -> impl Iterator<Item = &Ended> {
+        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
+        let all = newer.iter().rev().chain(older.iter().rev());
+        all.filter(|ended| ended.bytes > 0)
     }
 
     /// Every remembered end that can be found, oldest first.

@@ -6,15 +6,15 @@ use crate::anomalies::Anomalies;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::definitions::Definitions;
-use crate::devices::Devices;
+use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
 use crate::hash::Map;
-use crate::history::History;
+use crate::history::{Ended, History};
 use crate::objects::Objects;
-use crate::oom::{self, Failure, OutOfMemory};
-use crate::rows::{RowId, RowKey, Rows};
+use crate::oom::{self, Failure, LastFree, OutOfMemory};
+use crate::rows::{Row, RowId, RowKey, Rows};
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{EndKind, LiveBlock};
+use oomhook_trace::record::{EndKind, HostMemory, LiveBlock};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +23,13 @@ use std::collections::BTreeMap;
 const ALREADY_REGISTERED: u32 = 712;
 /// Notes kept.
 const MOST_NOTES: usize = 256;
+/// What changed lately is what changed in the present window of time and the one before.
+const WINDOW_NS: u64 = 5_000_000_000;
+
+/// The number of the window that an instant lies in, from 1.
+fn window(time_ns: u64) -> u64 {
+    time_ns / WINDOW_NS + 1
+}
 
 /// Counts over the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +119,10 @@ pub struct Ledger {
     pub(crate) notes: Vec<String>,
     pub(crate) end: Option<End>,
     pub(crate) last_ns: u64,
+    // The host's memory, of threads whose failure comes next.
+    pub(crate) host_memory: Map<ThreadId, HostMemory>,
+    // When these books were taken over from a checkpoint, which does not say what changed lately.
+    pub(crate) restored_ns: u64,
     // What scans of all blocks have cost so far.
     pub(crate) scanned: u64,
 }
@@ -124,6 +135,9 @@ impl Ledger {
         match record {
             Record::Event(event) => self.apply_event(event),
             Record::Note { text, .. } => self.note(text),
+            Record::HostMemory(host) => {
+                self.host_memory.insert(host.thread, *host);
+            }
             definition => {
                 self.definitions.define(definition);
             }
@@ -321,8 +335,15 @@ impl Ledger {
             total,
         };
         let ended = self.ended_bytes(event.device);
+        let host = self.host_memory.remove(&event.thread);
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
             group.rows = largest_rows(&self.rows, event.device, space);
+            group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
+            group.pool_idle = pool_idle(&self.pools, event.device);
+            group.changes = changes(&self.rows, event.device, self.last_ns);
+            group.changes_since_ns = window_before(self.last_ns).max(self.restored_ns);
+            group.last_frees = last_frees(&self.history, &self.rows, event.device);
+            group.host = host;
         }
     }
 
@@ -377,6 +398,7 @@ impl Ledger {
         let device = self.devices.get_mut(row.key.device);
         let amount = block.amount();
         row.settle(device.peak.number);
+        row.note_the_time(window(self.last_ns));
         row.live += amount;
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
@@ -396,6 +418,7 @@ impl Ledger {
         let device = self.devices.get_mut(row.key.device);
         let amount = block.amount();
         row.settle(device.peak.number);
+        row.note_the_time(window(self.last_ns));
         row.live -= amount;
         device.spaces.get_mut(block.space).live -= amount;
         if block.space.is_device() {
@@ -435,6 +458,58 @@ impl Ledger {
         self.blocks.show(slot);
         slot
     }
+}
+
+/// Bytes of the device that live, space by space.
+fn tracked(device: &DeviceUse) -> Vec<(Space, u64)> {
+    let spaces = device.spaces.used();
+    let live = spaces.map(|(space, usage)| (space, usage.live.bytes));
+    live.filter(|(space, bytes)| space.is_device() && *bytes > 0)
+        .collect()
+}
+
+/// Bytes that the device's pools keep and nobody uses, as last seen.
+fn pool_idle(pools: &BTreeMap<u64, PoolUse>, device: Option<u8>) -> u64 {
+    let pools = pools.values().filter(|pool| pool.device == device);
+    pools
+        .map(|pool| pool.reserved.saturating_sub(pool.used))
+        .sum()
+}
+
+/// Beginning of the window before the present one.
+fn window_before(now_ns: u64) -> u64 {
+    (now_ns / WINDOW_NS).saturating_sub(1) * WINDOW_NS
+}
+
+/// The rows of the device that changed most lately, the largest change first.
+fn changes(rows: &Rows, device: Option<u8>, now_ns: u64) -> Vec<(RowId, i64)> {
+    let now = window(now_ns);
+    let of_device = |row: &Row| row.key.space.is_device() && row.key.device == device;
+    let mut found: Vec<(RowId, i64)> = rows
+        .iter()
+        .filter(|(_, row)| of_device(row))
+        .map(|(id, row)| (id, row.change(now)))
+        .filter(|(_, change)| *change != 0)
+        .collect();
+    found.sort_by_key(|(id, change)| (std::cmp::Reverse(change.unsigned_abs()), *id));
+    found.truncate(oom::MOST_CHANGES);
+    found
+}
+
+/// The latest frees of device memory, the latest first.
+fn last_frees(history: &History, rows: &Rows, device: Option<u8>) -> Vec<LastFree> {
+    let of_device = |ended: &&Ended| {
+        let key = rows.get(ended.row).map(|row| row.key);
+        key.is_some_and(|key| key.space.is_device() && key.device == device)
+    };
+    let frees = history.newest().filter(of_device).take(oom::MOST_FREES);
+    frees
+        .map(|ended| LastFree {
+            row: ended.row,
+            bytes: ended.bytes,
+            by: ended.by,
+        })
+        .collect()
 }
 
 /// The rows that explain why there was no memory left in this space of this device.

@@ -1,9 +1,10 @@
 //! Allocations that ran out of memory: grouped, so that a retry is no new story, and told apart by what came of them.
 
 use crate::amount::Amount;
+use crate::announcements::Origin;
 use crate::hash::Map;
 use crate::rows::RowId;
-use oomhook_trace::record::CallId;
+use oomhook_trace::record::{CallId, HostMemory};
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,21 @@ pub const OUT_OF_MEMORY: u32 = 2;
 pub const MOST_GROUPS: usize = 1024;
 /// Most rows of a composition.
 pub const MOST_ROWS: usize = 20;
+/// Most rows that changed lately.
+pub const MOST_CHANGES: usize = 8;
+/// Most frees before a failure.
+pub const MOST_FREES: usize = 8;
+
+/// A free before a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastFree {
+    /// Where the block came from.
+    pub row: RowId,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Who freed it, and when.
+    pub by: Origin,
+}
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +82,24 @@ pub struct Group {
     pub total: Option<u64>,
     /// The largest rows that lived then, largest first.
     pub rows: Vec<(RowId, Amount)>,
+    /// Bytes of the device that lived then, space by space.
+    #[serde(default)]
+    pub tracked: Vec<(Space, u64)>,
+    /// Bytes that the device's pools kept and nobody used.
+    #[serde(default)]
+    pub pool_idle: u64,
+    /// The rows whose live bytes had changed most lately, the largest change first.
+    #[serde(default)]
+    pub changes: Vec<(RowId, i64)>,
+    /// Since when.
+    #[serde(default)]
+    pub changes_since_ns: u64,
+    /// The latest frees before, the latest first.
+    #[serde(default)]
+    pub last_frees: Vec<LastFree>,
+    /// What the host had, where that may be the reason.
+    #[serde(default)]
+    pub host: Option<HostMemory>,
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
@@ -130,6 +164,19 @@ impl OutOfMemory {
         self.beyond
     }
 
+    /// The series of halved requests that a group belongs to, if there were more than one.
+    #[must_use]
+    pub fn series(&self, number: usize) -> Option<u32> {
+        let probe = self.groups.get(number)?.probe?;
+        (self.probes.get(probe as usize)?.failures > 1).then_some(probe)
+    }
+
+    /// The number of the group that failed last.
+    #[must_use]
+    pub fn latest(&self) -> Option<usize> {
+        self.latest
+    }
+
     /// What came of a group, when the process ended badly or not.
     #[must_use]
     pub fn class(&self, number: usize, ended_badly: bool) -> Class {
@@ -182,6 +229,12 @@ impl OutOfMemory {
                 free: None,
                 total: None,
                 rows: Vec::new(),
+                tracked: Vec::new(),
+                pool_idle: 0,
+                changes: Vec::new(),
+                changes_since_ns: 0,
+                last_frees: Vec::new(),
+                host: None,
                 recovery: None,
                 ended_before: 0,
                 probe: None,

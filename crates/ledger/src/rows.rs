@@ -40,9 +40,53 @@ pub struct Row {
     pub allocs: u64,
     /// Bytes that ever came.
     pub cumulative_bytes: u64,
+    /// What lived lately.
+    pub(crate) lately: Lately,
+}
+
+/// Live bytes at the beginning of this window of time and of the one before, each kept at the first change in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lately {
+    window: u64,
+    bytes: u64,
+    earlier: u64,
+    earlier_bytes: u64,
+}
+
+impl Lately {
+    /// Call before any change, with the number of the present window (from 1).
+    fn settle(&mut self, window: u64, live: u64) {
+        if self.window != window {
+            (self.earlier, self.earlier_bytes) = (self.window, self.bytes);
+            (self.window, self.bytes) = (window, live);
+        }
+    }
+
+    /// What lived at the beginning of the window before the present one.
+    fn before(&self, window: u64, live: u64) -> u64 {
+        let from = window.saturating_sub(1);
+        if self.window != 0 && self.earlier >= from && self.earlier != 0 {
+            self.earlier_bytes
+        } else if self.window >= from && self.window != 0 {
+            self.bytes
+        } else {
+            live
+        }
+    }
 }
 
 impl Row {
+    /// Live bytes that came (or went) since the beginning of the window of time before the present one.
+    pub(crate) fn change(&self, window: u64) -> i64 {
+        let before = self.lately.before(window, self.live.bytes);
+        i64::try_from(i128::from(self.live.bytes) - i128::from(before)).unwrap_or(0)
+    }
+
+    /// Call before any change of `live`, with the number of the present window of time.
+    pub(crate) fn note_the_time(&mut self, window: u64) {
+        self.lately.settle(window, self.live.bytes);
+    }
+
     /// Call before any change of `live`, with the number of the device's latest peak.
     pub(crate) fn settle(&mut self, peak: u64) {
         if self.peak != peak {
@@ -79,6 +123,7 @@ impl Rows {
                 peak,
                 allocs: 0,
                 cumulative_bytes: 0,
+                lately: Lately::default(),
             });
             self.rows.len() as RowId - 1
         })
@@ -105,5 +150,30 @@ impl Rows {
             .iter()
             .enumerate()
             .map(|(id, row)| (id as RowId, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lived_lately_is_known_for_two_windows() {
+        let mut lately = Lately::default();
+        // Nothing has changed: what lives has lived.
+        assert_eq!(lately.before(9, 7), 7);
+        lately.settle(3, 0);
+        lately.settle(3, 10);
+        assert_eq!(lately.before(3, 30), 0);
+        assert_eq!(lately.before(4, 30), 0);
+        assert_eq!(lately.before(5, 30), 30);
+        lately.settle(4, 30);
+        assert_eq!(lately.before(4, 50), 0);
+        assert_eq!(lately.before(5, 50), 30);
+        assert_eq!(lately.before(6, 50), 50);
+        lately.settle(8, 50);
+        assert_eq!(lately.before(8, 5), 50);
+        assert_eq!(lately.before(9, 5), 50);
+        assert_eq!(lately.before(10, 5), 5);
     }
 }

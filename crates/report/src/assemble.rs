@@ -1,13 +1,13 @@
 //! A ledger to the JSON.
 
 use crate::clean;
+use crate::failures;
 use crate::leaks;
 use crate::objects;
 use crate::resolve::{Depth, Resolver};
 use crate::schema::{
-    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Oom, Peak,
-    Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals,
-    Va,
+    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Peak, Pool,
+    Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals, Va,
 };
 use crate::sentences;
 use crate::sites;
@@ -76,7 +76,7 @@ impl Report {
     ) -> Report {
         let found = leaks::find(ledger, resolver, &facts.suppressions);
         let process = process(header, ledger, facts);
-        let oom = out_of_memory(ledger, resolver, ended_badly(&process));
+        let oom = failures::all(ledger, resolver, ended_badly(&process));
         let mut report = Report {
             schema_version: SCHEMA_VERSION,
             tool: Tool {
@@ -140,7 +140,9 @@ fn has_unknown_site(report: &Report) -> bool {
         .any(|frame| frame.is_none())
 }
 
-fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
+/// Who was watched.
+#[must_use]
+pub fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
     let end = ledger.end_of_process();
     let process = &header.process;
     Process {
@@ -309,71 +311,6 @@ fn gone(released: &ReleasedSpaces) -> BTreeMap<&'static str, Gone> {
             (space.name(), Gone { bytes, blocks })
         })
         .collect()
-}
-
-fn out_of_memory(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> Vec<Oom> {
-    let groups = ledger.oom().groups().iter().enumerate();
-    let mut merged: Vec<Oom> = Vec::new();
-    for one in groups.map(|(number, group)| {
-        let rows = group.rows.iter();
-        let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
-        let sites = sites::collect(resolver, lived);
-        let stack = resolver.stack(group.stack);
-        // What a device has free says nothing about host memory.
-        let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
-        Oom {
-            call: resolver.call(group.call),
-            requested_bytes: group.requested,
-            space: group.space.map(Space::name),
-            device: group.device.map(u32::from),
-            time_ns: group.last_ns,
-            freed_between_bytes: group.recovery.map(|recovery| recovery.freed_between),
-            short_by_bytes: group.short_by().filter(|_| on_device),
-            class: ledger.oom().class(number, ended_badly),
-            attempts: group.attempts,
-            free_bytes: group.free.filter(|_| on_device),
-            total_bytes: group.total.filter(|_| on_device),
-            site: Rc::clone(&stack.site),
-            label: Rc::clone(&stack.label),
-            library: Rc::clone(&stack.library),
-            site_frame: stack.site_frame,
-            python_site: stack.python_site.clone(),
-            autograd_node: stack.autograd_node.clone(),
-            stack: Rc::clone(&stack.frames),
-            phase: None,
-            log: Vec::new(),
-            sites,
-            verdict: None,
-        }
-    }) {
-        match merged.iter_mut().find(|known| is_same_failure(known, &one)) {
-            Some(known) => {
-                let attempts = known.attempts + one.attempts;
-                // The latest failure tells how it went on.
-                *known = Oom { attempts, ..one };
-            }
-            None => merged.push(one),
-        }
-    }
-    merged
-}
-
-/// True for failures of one site that asked for the same: a caching allocator retries from other places of its own,
-/// which are other stacks and no other failure.
-fn is_same_failure(one: &Oom, other: &Oom) -> bool {
-    (
-        &one.call,
-        one.requested_bytes,
-        one.device,
-        &one.site,
-        &one.library,
-    ) == (
-        &other.call,
-        other.requested_bytes,
-        other.device,
-        &other.site,
-        &other.library,
-    )
 }
 
 /// The driver's code for calls that come when it has shut down, which it does when the process exits.

@@ -26,6 +26,7 @@ pub mod assemble;
 pub mod attribution;
 pub mod baseline;
 pub mod clean;
+pub mod failures;
 pub mod gate;
 pub mod leaks;
 mod leaves;

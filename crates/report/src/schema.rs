@@ -479,6 +479,66 @@ pub struct Oom {
     pub sites: Vec<Site>,
     /// Diagnosis.
     pub verdict: Option<OomVerdict>,
+    /// The thread that asked.
+    pub thread: Option<Rc<str>>,
+    /// Of a series of halved requests: the last and smallest one that failed (`requested_bytes` is the first).
+    pub requested_least_bytes: Option<u64>,
+    /// All bytes of the device then, line by line; empty where the driver could not be asked.
+    pub ledger: Vec<LedgerLine>,
+    /// What had changed lately, the largest change first.
+    pub changed: Vec<Change>,
+    /// Since when.
+    pub changed_since_ns: u64,
+    /// The latest frees before, the latest first.
+    pub last_frees: Vec<LastFree>,
+    /// What the host had.
+    pub host: Option<oomhook_trace::record::HostMemory>,
+}
+
+/// Live bytes of a site that came or went lately.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// Bytes that came, or went (negative).
+    pub bytes: i64,
+    /// Where they came from.
+    #[serde(flatten)]
+    pub of: Place,
+}
+
+/// A free before a failure.
+#[derive(Clone, Debug, Serialize)]
+pub struct LastFree {
+    /// Bytes.
+    pub bytes: u64,
+    /// When.
+    pub time_ns: u64,
+    /// Where the block came from.
+    #[serde(flatten)]
+    pub of: Place,
+    /// The site that freed it.
+    pub freed_by: Rc<str>,
+    /// The thread that freed it.
+    pub thread: Option<Rc<str>>,
+}
+
+/// A site, as texts need it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Place {
+    /// Name.
+    pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+    /// The line of Python, or the node of the backward pass, that led there.
+    #[serde(skip)]
+    pub origin: Option<Rc<str>>,
+    /// Its stack.
+    #[serde(skip)]
+    pub stack: Rc<[Rc<Frame>]>,
+    /// Which frame of `stack` is the site.
+    #[serde(skip)]
+    pub site_frame: Option<usize>,
 }
 
 /// Diagnosis of an out-of-memory.

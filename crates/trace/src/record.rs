@@ -216,6 +216,32 @@ pub struct Device {
     pub total_bytes: u64,
 }
 
+/// What the host had, and what the process was allowed of it, when a call ran out of memory. Bytes; `None` where it could not
+/// be found out, or where there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostMemory {
+    /// When.
+    pub time_ns: u64,
+    /// In which thread; its next failure is what this is about.
+    pub thread: ThreadId,
+    /// Memory of the machine (`MemTotal`).
+    pub total: Option<u64>,
+    /// What it could still give (`MemAvailable`).
+    pub available: Option<u64>,
+    /// Address space of the process (`VmSize`).
+    pub address_space: Option<u64>,
+    /// Its limit (`RLIMIT_AS`).
+    pub address_space_limit: Option<u64>,
+    /// Memory that the process has locked (`VmLck` and `VmPin`).
+    pub locked: Option<u64>,
+    /// Its limit (`RLIMIT_MEMLOCK`).
+    pub locked_limit: Option<u64>,
+    /// Memory of the control group.
+    pub group: Option<u64>,
+    /// Its limit.
+    pub group_limit: Option<u64>,
+}
+
 /// Something that happened in a thread at an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -502,6 +528,8 @@ pub enum Record {
     },
     /// A device appeared.
     Device(Device),
+    /// The host's memory, before a failure.
+    HostMemory(HostMemory),
     /// Something the reader should be told, in plain words.
     Note {
         /// When.

@@ -1,6 +1,6 @@
 //! What is written is read back; what is damaged is stepped over and said.
 
-use oomhook_trace::record::{Code, Device, EndKind, Library, LiveBlock, Object};
+use oomhook_trace::record::{Code, Device, EndKind, HostMemory, Library, LiveBlock, Object};
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -84,6 +84,19 @@ fn every_kind() -> Vec<Record> {
             line: 88,
         },
         Record::LeftOut { id: 4, frames: max },
+        Record::HostMemory(HostMemory::default()),
+        Record::HostMemory(HostMemory {
+            time_ns: max,
+            thread: u32::MAX,
+            total: Some(0),
+            available: Some(1),
+            address_space: Some(max - 1),
+            address_space_limit: None,
+            locked: Some(2),
+            locked_limit: Some(3),
+            group: Some(4),
+            group_limit: Some(5),
+        }),
         Record::Stack {
             id: 1,
             frames: vec![1, 2, 3, 4],

@@ -97,6 +97,32 @@ pub fn send_state(call: &Call, pool: u64) {
     }
 }
 
+/// Sends the figures of all pools, in the middle of the program's work.
+pub fn send_all_states(call: &Call) {
+    if captures::any() {
+        return;
+    }
+    // A capture that another thread begins at this very moment would be spoiled by our question, unless this thread says
+    // that it is at ease.
+    let Some(before) = exchange_capture_mode(RELAXED) else {
+        return;
+    };
+    let states = all_states(call.recorder(), call.thread_number());
+    exchange_capture_mode(before);
+    for record in states {
+        call.announce(record);
+    }
+}
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+
+/// Sets the calling thread's capture mode; the one before.
+fn exchange_capture_mode(mut mode: c_int) -> Option<c_int> {
+    let code = super::driver!(c"cuThreadExchangeStreamCaptureMode" (*mut c_int) (&mut mode));
+    (code == Some(SUCCESS)).then_some(mode)
+}
+
 /// True if `all_states` has anything to ask about.
 pub fn any() -> bool {
     super::announced().next().is_some()

@@ -2,10 +2,11 @@
 //! does next may be to die.
 
 use super::Call;
+use crate::preload::devices::pools;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY};
 use crate::preload::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, Raw};
-use crate::preload::{devices, writer};
-use oomhook_trace::Space;
+use crate::preload::{devices, host, writer};
+use oomhook_trace::{Record, Space};
 use std::time::Duration;
 
 /// The program waits no longer than this for its error.
@@ -52,12 +53,34 @@ pub fn record_on(
     if code != OUT_OF_MEMORY {
         return call.send_here(raw);
     }
+    // A program that fails again and again waits for its first failures only.
+    let is_told = writer::may_wait();
     // On the failing thread, after the failing call; legal while a stream is being captured.
     if let Some((free, total)) = devices::memory_info(device) {
         raw.b = free;
         raw.c = total;
         raw.flags |= KNOWN_FREE;
     }
+    if is_told {
+        pools::send_all_states(call);
+        if is_unexplained(space, &raw) {
+            let host = host::memory(call.now(), call.thread_number());
+            call.announce(Record::HostMemory(host));
+        }
+    }
     call.send_here(raw);
-    writer::flush(PATIENCE);
+    if is_told {
+        writer::tell_of_a_failure(PATIENCE);
+    }
+}
+
+/// True if the device's memory does not say why: it is about host memory, or there is enough left.
+fn is_unexplained(space: Option<Space>, raw: &Raw) -> bool {
+    let on_host = matches!(space, Some(Space::Pinned | Space::Registered));
+    let asked = if raw.flags & KNOWN_REQUESTED != 0 {
+        raw.a
+    } else {
+        0
+    };
+    on_host || raw.flags & KNOWN_FREE == 0 || raw.b >= asked
 }

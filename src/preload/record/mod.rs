@@ -100,6 +100,11 @@ impl Call<'_> {
         channel::send(&self.recorder.sender, raw);
     }
 
+    /// What records this process.
+    pub fn recorder(&self) -> &'static Recorder {
+        self.recorder
+    }
+
     /// Nanoseconds since the recording began.
     pub fn now(&self) -> u64 {
         self.recorder.now()

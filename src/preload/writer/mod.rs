@@ -6,6 +6,7 @@
 
 mod definitions;
 mod disk;
+mod failures;
 mod file;
 mod header;
 pub mod hold;
@@ -13,6 +14,7 @@ mod keep;
 mod sink;
 mod translate;
 
+pub use disk::plain;
 pub use file::names;
 
 use super::channel::TAKEN;
@@ -23,9 +25,11 @@ use super::state::{self, Recorder};
 use super::{memory, report, thread};
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
+use failures::Failures;
 use file::Output;
 use hold::Seeming;
 use oomhook_ledger::Ledger;
+use oomhook_ledger::oom::OUT_OF_MEMORY;
 use oomhook_trace::record::EndKind;
 use oomhook_trace::{Encoder, Event, Header, Record, What};
 use std::io;
@@ -52,6 +56,8 @@ const SEGMENT: u64 = 64 << 20;
 const SMALLEST_SEGMENT: u64 = 16 << 10;
 /// Segments that a bounded file should hold at least.
 const SEGMENTS_KEPT: u64 = 16;
+/// How often it is looked whether the program has recovered from a failure.
+const LOOK_AT_FAILURES: Duration = Duration::from_millis(100);
 /// How long the end may wait for the file.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -128,24 +134,27 @@ pub fn spawn(recorder: &'static Recorder, receiver: Receiver<Raw>) -> io::Result
     thread::spawn(c"oomhook-writer", 1 << 20, move || run(writer, &receiver))
 }
 
-/// Has everything sent so far written to the file; waits for it, but no longer than `patience`. A program that fails again
-/// and again waits for its first failures only: the later ones follow within milliseconds.
-pub fn flush(patience: Duration) {
+/// True if a failing call may wait for what is written and said of it. A program that fails again and again waits for its
+/// first failures only: of the later ones it is the same milliseconds later.
+pub fn may_wait() -> bool {
     static RECENT: AtomicU64 = AtomicU64::new(0);
     static SINCE: AtomicU64 = AtomicU64::new(0);
     const MOST: u64 = 8;
     const WINDOW_NS: u64 = 1_000_000_000;
     let Some(recorder) = state::recorder() else {
-        return;
+        return false;
     };
     let now = recorder.now();
     if now.saturating_sub(SINCE.load(Ordering::Relaxed)) > WINDOW_NS {
         SINCE.store(now, Ordering::Relaxed);
         RECENT.store(0, Ordering::Relaxed);
     }
-    if RECENT.fetch_add(1, Ordering::Relaxed) >= MOST {
-        return;
-    }
+    RECENT.fetch_add(1, Ordering::Relaxed) < MOST
+}
+
+/// Has everything sent so far written to the file, and what is to be said at once of a failure said; waits for it, but no
+/// longer than `patience`.
+pub fn tell_of_a_failure(patience: Duration) {
     flush_now(patience);
 }
 
@@ -253,6 +262,9 @@ struct Writer {
     flush_after: Duration,
     /// Only the state at the end is written, no events.
     summary: bool,
+    /// What is said of failures, and when they were looked at.
+    failures: Failures,
+    looked_at: Instant,
     /// What was said of the room for stacks.
     shortage: Option<&'static str>,
     /// Highest flush ticket that was passed on.
@@ -283,6 +295,8 @@ impl Writer {
             segment,
             flush_after,
             summary: recorder.config.keep == Keep::Summary,
+            failures: Failures::default(),
+            looked_at: Instant::now(),
             shortage: None,
             served: 0,
             header,
@@ -325,6 +339,7 @@ impl Writer {
                 && taken >= until
             {
                 self.flush();
+                self.tell_at_once();
                 self.served = ticket;
                 if !self.output.flush(ticket) {
                     FLUSH_DONE.store(ticket, Ordering::Release);
@@ -332,6 +347,10 @@ impl Writer {
                 serving = None;
             } else if self.is_due() {
                 self.flush();
+            }
+            if self.failures.is_waiting() && self.looked_at.elapsed() > LOOK_AT_FAILURES {
+                self.looked_at = Instant::now();
+                self.look_at_failures();
             }
             if looks > 0 {
                 // Whatever was sent before the end is in by now: the channel has been seen empty after it.
@@ -402,6 +421,23 @@ impl Writer {
         if let Some(record) = translate::record(raw, stack, call) {
             self.emit(&record);
         }
+        if raw.kind == Kind::AllocFailed && raw.d == u64::from(OUT_OF_MEMORY) {
+            self.failures.failed();
+        }
+    }
+
+    fn tell_at_once(&mut self) {
+        let mut failures = std::mem::take(&mut self.failures);
+        failures.tell_at_once(self.recorder, &self.books());
+        self.failures = failures;
+    }
+
+    /// Says what is to be said of failures by now.
+    fn look_at_failures(&mut self) {
+        self.tell_at_once();
+        let mut failures = std::mem::take(&mut self.failures);
+        failures.settle(self.recorder, &self.books());
+        self.failures = failures;
     }
 
     fn emit(&mut self, record: &Record) {

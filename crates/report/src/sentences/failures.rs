@@ -1,6 +1,8 @@
 //! What is said of allocations that ran out of memory.
 
 use super::*;
+use crate::schema::Process;
+use oomhook_trace::record::HostMemory;
 
 /// What failed: `cudaMalloc asked 8.0 GiB on GPU 0`.
 #[must_use]
@@ -100,6 +102,156 @@ pub const ASKED_BY: &str = "asked by ";
 /// Leads to what was free.
 pub const FREE: &str = "free     ";
 
+/// Leads to what was in use.
+pub const IN_USE: &str = "in use   ";
+
+/// Leads to what had changed lately.
+pub const LATELY: &str = "lately   ";
+
+/// Leads to the latest free.
+pub const FREED: &str = "freed    ";
+
+/// Leads to what the host had.
+pub const HOST: &str = "host     ";
+
+/// Leads to the site in a line that is said at once.
+pub const BY: &str = ", by ";
+
+/// Title of the stack that asked.
+pub const STACK: &str = "Asked from";
+
+/// Said at once, the longest first.
+#[must_use]
+pub fn at_once(oom: &Oom) -> [String; 2] {
+    let asked = asked(oom);
+    [
+        format!("out of memory: {asked}{}", free_then(oom)),
+        format!("out of memory: {asked}"),
+    ]
+}
+
+/// `pid 7 on node, 3.2 s after the first CUDA call, in thread worker, allocation 12`.
+#[must_use]
+pub fn moment(process: &Process, oom: &Oom) -> String {
+    let mut parts = vec![super::process(process.pid, &process.host)];
+    parts.extend(process.rank.map(super::rank));
+    parts.push(format!("after {}", duration(oom.time_ns)));
+    parts.extend(oom.thread.as_ref().map(|name| format!("in thread {name}")));
+    if oom.attempts > 1 {
+        parts.push(format!("failed {}", times(oom.attempts)));
+    }
+    parts.join(", ")
+}
+
+/// What a line of the ledger is called.
+fn ledger_name(name: &str) -> &str {
+    match name {
+        "device" => "device memory",
+        "array" => "arrays",
+        "async" => "stream-ordered memory",
+        "vmm" => "VMM handles",
+        "graph" => "graphs",
+        "pool_idle" => "idle in pools",
+        "rest" => "contexts, code and other processes",
+        other => other,
+    }
+}
+
+/// `10.0 GiB device memory of this process + 22.0 MiB idle in pools + 527.0 MiB contexts, code and other processes`.
+#[must_use]
+pub fn in_use(oom: &Oom) -> Option<String> {
+    let lines = oom
+        .ledger
+        .iter()
+        .filter(|line| line.name != "free" && (line.bytes > 0 || line.name != "rest"));
+    let parts: Vec<String> = lines
+        .map(|line| {
+            let own = if matches!(line.name.as_str(), "rest" | "pool_idle") {
+                ""
+            } else {
+                " of this process"
+            };
+            format!("{} {}{own}", bytes(line.bytes), ledger_name(&line.name))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" + "))
+}
+
+/// `+2.0 GiB cache (cache.c:12)`.
+#[must_use]
+pub fn changed(by: i64, site: &str) -> String {
+    let sign = if by < 0 { '-' } else { '+' };
+    format!("{sign}{} {site}", bytes(by.unsigned_abs()))
+}
+
+/// ` (in the last 7 s)`.
+#[must_use]
+pub fn in_the_last(ns: u64) -> String {
+    format!(" (in the last {})", duration(ns))
+}
+
+/// `1.0 GiB of load (main.c:7) by drop (main.c:9), 40 ms before`.
+#[must_use]
+pub fn freed(size: u64, of: &str, by: &str, ago_ns: u64) -> String {
+    format!(
+        "{} of {of} by {by}, {} before",
+        bytes(size),
+        duration(ago_ns)
+    )
+}
+
+/// Frames that are not shown.
+#[must_use]
+pub fn more_frames(number: usize) -> String {
+    format!("and {} more", plural(number as u64, "frame"))
+}
+
+/// True if the host may be what ran out.
+#[must_use]
+pub fn is_about_the_host(oom: &Oom) -> bool {
+    matches!(oom.space, Some("pinned" | "registered")) || is_free_far_above(oom)
+}
+
+fn is_free_far_above(oom: &Oom) -> bool {
+    match (oom.free_bytes, oom.requested_bytes) {
+        (Some(free), Some(asked)) => asked <= free,
+        (Some(free), None) => free >= 1 << 30,
+        (None, _) => false,
+    }
+}
+
+/// `1.2 GiB of 23.4 GiB available, locked memory 64.0 KiB of 64.0 KiB (ulimit -l), …`.
+#[must_use]
+pub fn host(host: &HostMemory) -> String {
+    let mut parts = Vec::new();
+    match (host.available, host.total) {
+        (Some(available), Some(total)) => parts.push(format!(
+            "{} of {} available",
+            bytes(available),
+            bytes(total)
+        )),
+        (Some(available), None) => parts.push(format!("{} available", bytes(available))),
+        _ => {}
+    }
+    let mut limit = |name: &str, used: Option<u64>, limit: Option<u64>| {
+        if let Some(limit) = limit {
+            let used = used.map_or_else(String::new, |used| format!("{} of ", bytes(used)));
+            parts.push(format!("{name} {used}{} allowed", bytes(limit)));
+        }
+    };
+    limit("control group", host.group, host.group_limit);
+    limit(
+        "address space (ulimit -v)",
+        host.address_space,
+        host.address_space_limit,
+    );
+    limit("locked memory (ulimit -l)", host.locked, host.locked_limit);
+    if parts.is_empty() {
+        return "nothing is known of its memory".to_owned();
+    }
+    parts.join(", ")
+}
+
 /// `11.0 GiB of 16.0 GiB, short by 5.0 GiB`.
 #[must_use]
 pub fn free_of_total(oom: &Oom) -> Option<String> {
@@ -135,11 +287,7 @@ pub fn free_far_above(oom: &Oom) -> Option<String> {
         ));
     }
     let free = oom.free_bytes?;
-    let enough = match oom.requested_bytes {
-        Some(asked) => asked <= free,
-        None => free >= 1 << 30,
-    };
-    enough.then(|| {
+    is_free_far_above(oom).then(|| {
         format!(
             "{} said out of memory with {} free on the device: free far above requested, look at host memory, limits (ulimit, MIG, MPS) or fragmentation",
             oom.call,

@@ -1,13 +1,15 @@
 //! The report for people: about thirty lines, the verdict first, the next command last.
 
+mod failures;
 pub mod label;
 mod paint;
 mod sections;
 mod table_of_sites;
 
-use crate::schema::{LeakClass, ProcessEnd, Report};
+use crate::schema::{LeakClass, Process, ProcessEnd, Report};
 use crate::sentences as say;
 use crate::verdict::{self, LeakSum, Verdict};
+pub use failures::{at_once, moment};
 use label::{clip, width};
 pub use paint::{Colour, Paint};
 
@@ -172,7 +174,7 @@ pub fn one_line(report: &Report, style: &Style) -> String {
     let mut who = Vec::new();
     who.extend(process.rank.map(say::rank));
     who.push(format!("pid {}", process.pid));
-    who.push(program(report));
+    who.push(program(process));
     let who = format!(" ({})", who.join(", "));
     let fits = width(&headline) + width(&who) <= room;
     let headline = paint.with(colour, &headline);
@@ -191,8 +193,8 @@ pub fn is_unremarkable(report: &Report) -> bool {
 }
 
 /// The program's name and arguments.
-fn program(report: &Report) -> String {
-    let mut words = report.process.command.iter();
+fn program(process: &Process) -> String {
+    let mut words = process.command.iter();
     let name = words
         .next()
         .map_or("", |path| crate::attribution::file_name(path));

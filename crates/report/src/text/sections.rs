@@ -3,15 +3,12 @@
 use super::label;
 use super::table_of_sites::by_site;
 use super::{MOST_NOTES, Page, program, quoted};
-use crate::schema::{AnomalyEvent, Device, LeakClass, Oom, Report};
+use crate::schema::{AnomalyEvent, Device, LeakClass, Report};
 use crate::sentences::{self as say, anomaly};
 use crate::units;
 use crate::verdict::{self, Verdict};
-use oomhook_ledger::oom::Class;
 use std::collections::BTreeMap;
 
-/// Groups of failures shown.
-const MOST_FAILURES: usize = 3;
 /// Bad frees shown.
 const MOST_BAD_FREES: usize = 3;
 
@@ -26,7 +23,7 @@ impl Page<'_> {
         parts.push(say::calls(report));
         let facts = parts.join(", ");
         let left = self.width().saturating_sub(9 + facts.len() + 2);
-        let program = program(report);
+        let program = program(process);
         if label::width(&program) <= left {
             let line = self.paint.dim(&format!("         {program}  {facts}"));
             self.line(line);
@@ -40,103 +37,6 @@ impl Page<'_> {
                 self.line(line);
             }
         }
-    }
-
-    /// What ran out of memory.
-    pub(super) fn out_of_memory(&mut self, report: &Report) {
-        if report.oom.is_empty() {
-            return;
-        }
-        let attempts = report.oom.iter().map(|oom| oom.attempts).sum();
-        let is_probe = |oom: &&Oom| oom.class == Class::Probe;
-        // The fatal one first, then the latest; searches for a size that fits are no disasters.
-        let mut singles: Vec<&Oom> = report.oom.iter().filter(|oom| !is_probe(oom)).collect();
-        singles.sort_by_key(|oom| (oom.class != Class::Fatal, std::cmp::Reverse(oom.time_ns)));
-        let (searches, singles): (Vec<&Oom>, Vec<&Oom>) = singles
-            .iter()
-            .copied()
-            .partition(|oom| is_of_search(oom, &singles));
-        let told = by_device(&singles);
-        match told.split_first() {
-            Some(((fatal, _), others)) if fatal.class == Class::Fatal => {
-                // The headline has said it; here is the rest.
-                let times = format!("{}, {}", say::times(fatal.attempts), say::class(fatal));
-                self.title(say::OUT_OF_MEMORY, &times);
-                self.asker(fatal, "  ");
-                if let Some(free) = say::free_of_total(fatal) {
-                    self.line(format!("  {}{free}", say::FREE));
-                }
-                for (oom, devices) in others.iter().take(MOST_FAILURES - 1) {
-                    self.failure(oom, *devices);
-                }
-            }
-            _ => {
-                self.title(say::OUT_OF_MEMORY, &say::times(attempts));
-                for (oom, devices) in told.iter().take(MOST_FAILURES) {
-                    self.failure(oom, *devices);
-                }
-            }
-        }
-        for of_site in by_site_of_search(&searches) {
-            self.search(&of_site);
-        }
-        let probes: Vec<&Oom> = report.oom.iter().filter(is_probe).collect();
-        let sizes = || probes.iter().filter_map(|oom| oom.requested_bytes);
-        if let (Some(largest), Some(smallest)) = (sizes().max(), sizes().min()) {
-            let number = probes.iter().map(|oom| oom.attempts).sum();
-            self.line(format!("  {}", say::probes(number, largest, smallest)));
-        }
-        if told.len() > MOST_FAILURES {
-            let more = say::more_failures(told.len() - MOST_FAILURES);
-            self.line(format!("  {more}"));
-        }
-        let with_sites = singles.first().or(searches.first()).or(probes.first());
-        if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
-            let held = oom.sites.iter().map(|site| site.bytes).sum();
-            self.line(format!("  {}", say::held_then(held)));
-            let lines = by_site(oom.sites.iter().map(|site| (site, None)));
-            self.sites(&lines, Some(held), self.style.top);
-        }
-    }
-
-    fn search(&mut self, failures: &[&Oom]) {
-        let sizes = || failures.iter().filter_map(|oom| oom.requested_bytes);
-        let (Some(oom), Some(least), Some(most)) = (failures.first(), sizes().min(), sizes().max())
-        else {
-            return;
-        };
-        let attempts = failures.iter().map(|oom| oom.attempts).sum();
-        self.paragraph("  ", &say::search(&oom.call, attempts, least, most));
-        self.asker(oom, "    ");
-    }
-
-    fn failure(&mut self, oom: &Oom, devices: usize) {
-        let often = if oom.attempts > 1 {
-            format!(" {}", say::times(oom.attempts))
-        } else {
-            String::new()
-        };
-        let others = match devices {
-            0 | 1 => String::new(),
-            several => say::and_on_gpus(several - 1),
-        };
-        let text = format!(
-            "{}{others}{often}{}: {}",
-            say::asked(oom),
-            say::free_then(oom),
-            say::class(oom)
-        );
-        self.paragraph("  ", &text);
-        self.asker(oom, "    ");
-    }
-
-    fn asker(&mut self, oom: &Oom, indent: &str) {
-        let mark = format!("{indent}{}", say::ASKED_BY);
-        let room = self.width().saturating_sub(mark.len());
-        let origin = oom.python_site.as_deref();
-        let origin = origin.or(oom.autograd_node.as_deref());
-        let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room);
-        self.line(format!("{mark}{site}"));
     }
 
     /// The peak of each device, the highest with its sites.
@@ -364,58 +264,6 @@ impl Page<'_> {
         // A command is never cut or wrapped: it is there to be pasted.
         self.lines.push(format!("{mark}{command}"));
     }
-}
-
-/// A site that failed for so many sizes, and the program went on each time, was looking for one that fits.
-const SEARCH: usize = 4;
-
-fn is_of_search(oom: &Oom, all: &[&Oom]) -> bool {
-    let mut sizes: Vec<u64> = all
-        .iter()
-        .filter(|one| is_same_search(one, oom))
-        .filter_map(|one| one.requested_bytes)
-        .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    oom.class == Class::Caught && sizes.len() >= SEARCH
-}
-
-fn is_same_search(one: &Oom, other: &Oom) -> bool {
-    (&one.call, &one.label, one.class) == (&other.call, &other.label, other.class)
-}
-
-fn by_site_of_search<'a>(failures: &[&'a Oom]) -> Vec<Vec<&'a Oom>> {
-    let mut sites: Vec<Vec<&'a Oom>> = Vec::new();
-    for oom in failures {
-        match sites.iter_mut().find(|site| is_same_search(site[0], oom)) {
-            Some(site) => site.push(oom),
-            None => sites.push(vec![oom]),
-        }
-    }
-    sites
-}
-
-/// The failures of one request of one site, told once, and on how many devices it failed. A fatal one stands alone.
-fn by_device<'a>(failures: &[&'a Oom]) -> Vec<(&'a Oom, usize)> {
-    let mut told: Vec<(&'a Oom, usize)> = Vec::new();
-    for oom in failures {
-        let same = |(known, _): &&mut (&Oom, usize)| {
-            (
-                &known.call,
-                &known.label,
-                known.requested_bytes,
-                known.attempts,
-            ) == (&oom.call, &oom.label, oom.requested_bytes, oom.attempts)
-                && known.class == oom.class
-                && known.class != Class::Fatal
-                && known.device != oom.device
-        };
-        match told.iter_mut().find(same) {
-            Some((_, devices)) => *devices += 1,
-            None => told.push((oom, 1)),
-        }
-    }
-    told
 }
 
 /// With as much of the device's description as there is room for.

@@ -16,6 +16,8 @@
 //! 128 code object  := id first_line file(length bytes) name(length bytes)
 //! 129 Python frame := frame code line
 //! 130 left out     := frame number
+//! 131 host memory  := time thread total available address_space its_limit locked its_limit group its_limit
+//!                     (each of the last eight: 0 if not known, else the bytes plus one)
 //! ```
 //! What such a value holds beyond what is known of it is skipped, too.
 
@@ -85,6 +87,7 @@ mod kind {
     pub const CODE: u8 = 128;
     pub const PYTHON_FRAME: u8 = 129;
     pub const LEFT_OUT: u8 = 130;
+    pub const HOST_MEMORY: u8 = 131;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.

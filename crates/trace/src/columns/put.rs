@@ -146,6 +146,22 @@ impl Columns {
                 put_varint(to, u64::from(*id));
                 put_varint(to, *frames);
             }),
+            Record::HostMemory(host) => self.put_extension(kind::HOST_MEMORY, |to| {
+                put_varint(to, host.time_ns);
+                put_varint(to, u64::from(host.thread));
+                for bytes in [
+                    host.total,
+                    host.available,
+                    host.address_space,
+                    host.address_space_limit,
+                    host.locked,
+                    host.locked_limit,
+                    host.group,
+                    host.group_limit,
+                ] {
+                    put_varint(to, bytes.map_or(0, |bytes| bytes.saturating_add(1)));
+                }
+            }),
             Record::Stack { id, frames } => self.put_stack(*id, frames),
             Record::Thread { id, tid, name } => {
                 self.kind(kind::THREAD);

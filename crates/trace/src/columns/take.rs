@@ -2,7 +2,8 @@
 
 use super::{COLUMNS, Column, Column as C, Damage, FIRST_SKIPPABLE_KIND, kind};
 use crate::record::{
-    Code, Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
+    Code, Device, EndKind, Event, HostMemory, Library, LiveBlock, Object, Record, Space, ThreadId,
+    What,
 };
 
 fn unzigzag(value: u64) -> i64 {
@@ -71,6 +72,22 @@ fn extension(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage> 
             id: small(&mut value)?,
             frames: value.varint()?,
         },
+        kind::HOST_MEMORY => {
+            let (time_ns, thread) = (value.varint()?, small(&mut value)?);
+            let mut bytes = || value.varint().map(|bytes| bytes.checked_sub(1));
+            Record::HostMemory(HostMemory {
+                time_ns,
+                thread,
+                total: bytes()?,
+                available: bytes()?,
+                address_space: bytes()?,
+                address_space_limit: bytes()?,
+                locked: bytes()?,
+                locked_limit: bytes()?,
+                group: bytes()?,
+                group_limit: bytes()?,
+            })
+        }
         _ => return Ok(None),
     }))
 }

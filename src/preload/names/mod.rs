@@ -1,5 +1,9 @@
 //! Function, file and line in this very process, for the text report at its end: what the `backtrace` crate finds in the
-//! files of the loaded objects.
+//! files of the loaded objects. While the process runs on, names come from `quick`.
+
+mod quick;
+
+pub use quick::Quick;
 
 use super::libraries::{self, Object};
 use oomhook_report::symbols::{Symbol, Symbols};
@@ -41,16 +45,7 @@ impl Symbols for InProcess {
             std::ptr::without_provenance_mut::<c_void>(address),
             |found| {
                 symbols.push(Symbol {
-                    // Its display is the demangled name, without the hash that Rust puts behind.
-                    function: found.name().map(|name| {
-                        // Only what says that it is mangled: `i` is a fine name for a C function, and `int` as a mangled one.
-                        match name.as_str() {
-                            Some(plain) if !plain.starts_with("_Z") && !plain.starts_with("_R") => {
-                                plain.to_owned()
-                            }
-                            _ => format!("{name:#}"),
-                        }
-                    }),
+                    function: found.name().map(|name| shown(&name)),
                     file: found
                         .filename()
                         .map(|path| path.to_string_lossy().into_owned()),
@@ -59,5 +54,14 @@ impl Symbols for InProcess {
             },
         );
         symbols
+    }
+}
+
+/// The demangled name, without the hash that Rust puts behind.
+fn shown(name: &backtrace::SymbolName<'_>) -> String {
+    // Only what says that it is mangled: `i` is a fine name for a C function, and `int` as a mangled one.
+    match name.as_str() {
+        Some(plain) if !plain.starts_with("_Z") && !plain.starts_with("_R") => plain.to_owned(),
+        _ => format!("{name:#}"),
     }
 }

@@ -1,0 +1,281 @@
+//! What ran out of memory: the section of the report, and the text for the moment itself.
+
+use super::label::{self, width};
+use super::table_of_sites::by_site;
+use super::{LEAD, Page, Paint, Style, program};
+use crate::schema::{Oom, Place, Process, Report};
+use crate::sentences as say;
+use oomhook_ledger::oom::Class;
+
+/// Groups of failures shown.
+const MOST_FAILURES: usize = 3;
+/// Sites shown that changed lately.
+const MOST_CHANGES: usize = 3;
+/// Sites shown in the text for the moment.
+const MOST_SITES: usize = 8;
+/// Frames shown in the text for the moment.
+const MOST_FRAMES: usize = 12;
+
+impl Page<'_> {
+    /// What ran out of memory.
+    pub(super) fn out_of_memory(&mut self, report: &Report) {
+        if report.oom.is_empty() {
+            return;
+        }
+        let attempts = report.oom.iter().map(|oom| oom.attempts).sum();
+        let is_probe = |oom: &&Oom| oom.class == Class::Probe;
+        // The fatal one first, then the latest; searches for a size that fits are no disasters.
+        let mut singles: Vec<&Oom> = report.oom.iter().filter(|oom| !is_probe(oom)).collect();
+        singles.sort_by_key(|oom| (oom.class != Class::Fatal, std::cmp::Reverse(oom.time_ns)));
+        let (searches, singles): (Vec<&Oom>, Vec<&Oom>) = singles
+            .iter()
+            .copied()
+            .partition(|oom| is_of_search(oom, &singles));
+        let told = by_device(&singles);
+        match told.split_first() {
+            Some(((fatal, _), others)) if fatal.class == Class::Fatal => {
+                // The headline has said it; here is the rest.
+                let times = format!("{}, {}", say::times(fatal.attempts), say::class(fatal));
+                self.title(say::OUT_OF_MEMORY, &times);
+                self.asker(fatal, "  ");
+                self.circumstances(fatal);
+                for (oom, devices) in others.iter().take(MOST_FAILURES - 1) {
+                    self.failure(oom, *devices);
+                }
+            }
+            _ => {
+                self.title(say::OUT_OF_MEMORY, &say::times(attempts));
+                for (oom, devices) in told.iter().take(MOST_FAILURES) {
+                    self.failure(oom, *devices);
+                }
+            }
+        }
+        for of_site in by_site_of_search(&searches) {
+            self.search(&of_site);
+        }
+        let probes: Vec<&Oom> = report.oom.iter().filter(is_probe).collect();
+        let largest = probes.iter().filter_map(|oom| oom.requested_bytes).max();
+        let least = |oom: &&Oom| oom.requested_least_bytes.or(oom.requested_bytes);
+        let smallest = probes.iter().filter_map(least).min();
+        if let (Some(largest), Some(smallest)) = (largest, smallest) {
+            let number = probes.iter().map(|oom| oom.attempts).sum();
+            self.line(format!("  {}", say::probes(number, largest, smallest)));
+        }
+        if told.len() > MOST_FAILURES {
+            let more = say::more_failures(told.len() - MOST_FAILURES);
+            self.line(format!("  {more}"));
+        }
+        let with_sites = singles.first().or(searches.first()).or(probes.first());
+        if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
+            let held = oom.sites.iter().map(|site| site.bytes).sum();
+            self.line(format!("  {}", say::held_then(held)));
+            let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+            self.sites(&lines, Some(held), self.style.top);
+        }
+    }
+
+    fn search(&mut self, failures: &[&Oom]) {
+        let sizes = || failures.iter().filter_map(|oom| oom.requested_bytes);
+        let (Some(oom), Some(least), Some(most)) = (failures.first(), sizes().min(), sizes().max())
+        else {
+            return;
+        };
+        let attempts = failures.iter().map(|oom| oom.attempts).sum();
+        self.paragraph("  ", &say::search(&oom.call, attempts, least, most));
+        self.asker(oom, "    ");
+    }
+
+    fn failure(&mut self, oom: &Oom, devices: usize) {
+        let often = if oom.attempts > 1 {
+            format!(" {}", say::times(oom.attempts))
+        } else {
+            String::new()
+        };
+        let others = match devices {
+            0 | 1 => String::new(),
+            several => say::and_on_gpus(several - 1),
+        };
+        let text = format!(
+            "{}{others}{often}{}: {}",
+            say::asked(oom),
+            say::free_then(oom),
+            say::class(oom)
+        );
+        self.paragraph("  ", &text);
+        self.asker(oom, "    ");
+    }
+
+    fn asker(&mut self, oom: &Oom, indent: &str) {
+        let mark = format!("{indent}{}", say::ASKED_BY);
+        let room = self.width().saturating_sub(mark.len());
+        let origin = oom.python_site.as_deref();
+        let origin = origin.or(oom.autograd_node.as_deref());
+        let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room);
+        self.line(format!("{mark}{site}"));
+    }
+
+    /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
+    fn circumstances(&mut self, oom: &Oom) {
+        if let Some(free) = say::free_of_total(oom) {
+            self.fact(say::FREE, &free);
+        }
+        if let Some(used) = say::in_use(oom) {
+            self.fact(say::IN_USE, &used);
+        }
+        self.lately(oom);
+        if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
+            self.fact(say::HOST, &say::host(host));
+        }
+    }
+
+    fn fact(&mut self, mark: &str, text: &str) {
+        self.paragraph(&format!("  {mark}"), text);
+    }
+
+    fn lately(&mut self, oom: &Oom) {
+        let seconds = oom.time_ns.saturating_sub(oom.changed_since_ns);
+        if let Some((first, others)) = oom.changed.split_first() {
+            let room = self.width().saturating_sub(40).max(20);
+            let mut text = say::changed(first.bytes, &short(&first.of, room));
+            for change in others.iter().take(MOST_CHANGES - 1) {
+                text.push_str(", ");
+                text.push_str(&say::changed(change.bytes, &short(&change.of, room)));
+            }
+            text.push_str(&say::in_the_last(seconds));
+            self.fact(say::LATELY, &text);
+        }
+        if let Some(free) = oom.last_frees.first() {
+            let room = self.width().saturating_sub(40).max(20);
+            let ago = oom.time_ns.saturating_sub(free.time_ns);
+            let text = say::freed(free.bytes, &short(&free.of, room), &free.freed_by, ago);
+            self.fact(say::FREED, &text);
+        }
+    }
+}
+
+fn short(place: &Place, columns: usize) -> String {
+    let origin = place.origin.as_deref();
+    label::with_origin(
+        &place.stack,
+        place.site_frame,
+        &place.label,
+        origin,
+        columns,
+    )
+}
+
+/// One line, said at once: most failures are recovered from, and this is all that is said of them.
+#[must_use]
+pub fn at_once(oom: &Oom, style: &Style) -> String {
+    let columns = style.width.max(super::NARROWEST).saturating_sub(LEAD.len());
+    let [long, short] = say::at_once(oom);
+    let by = |text: String| {
+        let room = columns.saturating_sub(width(&text) + say::BY.len());
+        let origin = oom.python_site.as_deref();
+        let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room.max(20));
+        format!("{text}{}{site}", say::BY)
+    };
+    let text = [by(long), by(short.clone()), short];
+    let fits = text.iter().find(|text| width(text) <= columns);
+    let text = fits.unwrap_or(&text[2]);
+    format!("{LEAD}{text}\n")
+}
+
+/// The whole story of a failure, as of the moment when it happened.
+#[must_use]
+pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
+    let mut page = Page {
+        style,
+        paint: Paint(style.colour),
+        lines: Vec::new(),
+    };
+    let room = page.width().saturating_sub(LEAD.len());
+    let [long, short] = say::headline_oom(oom);
+    let headline = if width(&long) <= room { long } else { short };
+    let headline = page.paint.with(super::Colour::Red, &headline);
+    page.line(format!("{LEAD}{headline}"));
+    let facts = say::moment(process, oom);
+    let program = label::clip(&program(process), room);
+    let line = page.paint.dim(&format!("         {program}"));
+    page.line(line);
+    let line = page.paint.dim(&format!("         {facts}"));
+    page.line(line);
+    page.asker(oom, "  ");
+    page.circumstances(oom);
+    if let Some(note) = say::free_far_above(oom) {
+        page.paragraph(&format!("  {}", say::NOTE), &note);
+    }
+    if !oom.sites.is_empty() {
+        let held = oom.sites.iter().map(|site| site.bytes).sum();
+        page.title(&say::held_then(held), "");
+        let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+        page.sites(&lines, Some(held), MOST_SITES);
+    }
+    if !oom.stack.is_empty() {
+        page.title(say::STACK, "");
+        for frame in oom.stack.iter().take(MOST_FRAMES) {
+            let room = page.width().saturating_sub(2);
+            let line = label::frame(frame, room);
+            page.line(format!("  {line}"));
+        }
+        if oom.stack.len() > MOST_FRAMES {
+            let more = oom.stack.len() - MOST_FRAMES;
+            page.line(format!("  {}", say::more_frames(more)));
+        }
+    }
+    let mut text = page.lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// A site that failed for so many sizes, and the program went on each time, was looking for one that fits.
+const SEARCH: usize = 4;
+
+fn is_of_search(oom: &Oom, all: &[&Oom]) -> bool {
+    let mut sizes: Vec<u64> = all
+        .iter()
+        .filter(|one| is_same_search(one, oom))
+        .filter_map(|one| one.requested_bytes)
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    oom.class == Class::Caught && sizes.len() >= SEARCH
+}
+
+fn is_same_search(one: &Oom, other: &Oom) -> bool {
+    (&one.call, &one.label, one.class) == (&other.call, &other.label, other.class)
+}
+
+fn by_site_of_search<'a>(failures: &[&'a Oom]) -> Vec<Vec<&'a Oom>> {
+    let mut sites: Vec<Vec<&'a Oom>> = Vec::new();
+    for oom in failures {
+        match sites.iter_mut().find(|site| is_same_search(site[0], oom)) {
+            Some(site) => site.push(oom),
+            None => sites.push(vec![oom]),
+        }
+    }
+    sites
+}
+
+/// The failures of one request of one site, told once, and on how many devices it failed. A fatal one stands alone.
+fn by_device<'a>(failures: &[&'a Oom]) -> Vec<(&'a Oom, usize)> {
+    let mut told: Vec<(&'a Oom, usize)> = Vec::new();
+    for oom in failures {
+        let same = |(known, _): &&mut (&Oom, usize)| {
+            (
+                &known.call,
+                &known.label,
+                known.requested_bytes,
+                known.attempts,
+            ) == (&oom.call, &oom.label, oom.requested_bytes, oom.attempts)
+                && known.class == oom.class
+                && known.class != Class::Fatal
+                && known.device != oom.device
+        };
+        match told.iter_mut().find(same) {
+            Some((_, devices)) => *devices += 1,
+            None => told.push((oom, 1)),
+        }
+    }
+    told
+}
