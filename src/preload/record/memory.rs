@@ -2,6 +2,7 @@
 
 use super::{Call, Recipe, failure, graph};
 use crate::preload::hooks::abi::{Code, Extent, PitchedPointer, Pool, SUCCESS, Stream};
+use crate::preload::pretend::{Ask, Memory};
 use crate::preload::raw::{Kind, Raw};
 use crate::preload::{captures, devices};
 use oomhook_trace::Space;
@@ -19,6 +20,15 @@ pub enum Out {
 }
 
 impl Out {
+    /// The caller gave NULL, which the driver refuses.
+    fn is_null(self) -> bool {
+        match self {
+            Out::Address(to) => to.is_null(),
+            Out::Address32(to) => to.is_null(),
+            Out::Pointer(to) => to.is_null(),
+        }
+    }
+
     /// The address; 0 if the caller gave NULL.
     pub fn read(self) -> u64 {
         // SAFETY: the driver has just written through these pointers, successfully.
@@ -141,6 +151,23 @@ impl Recipe for Allocate {
         true
     }
 
+    fn asks(&self) -> Option<Ask> {
+        if self.out.is_null() {
+            return None;
+        }
+        let memory = match (self.on_stream, self.space) {
+            (_, Space::ReservedVa) => return None,
+            (Some(on), _) => Memory::Pool {
+                pool: on.pool,
+                stream: on.stream,
+                per_thread: on.per_thread,
+            },
+            (None, Space::Device) => Memory::Current,
+            (None, _) => Memory::Unlimited,
+        };
+        Ask::new(self.requested, memory)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
             self.succeeded(call);
@@ -162,6 +189,13 @@ enum Pitch {
 }
 
 impl Pitch {
+    fn is_null(&self) -> bool {
+        match self {
+            Pitch::Wide(to) => to.is_null(),
+            Pitch::Narrow(to) => to.is_null(),
+        }
+    }
+
     fn read(&self) -> u64 {
         // SAFETY: the driver has just written through these pointers, successfully.
         unsafe {
@@ -234,6 +268,15 @@ impl Recipe for AllocatePitch {
         true
     }
 
+    /// Rows are padded by a rule of the driver's own, so that this is the least it can be; what it came to counts from the
+    /// next request on.
+    fn asks(&self) -> Option<Ask> {
+        if self.out.is_null() || self.pitch.is_null() {
+            return None;
+        }
+        Ask::new(self.requested(), Memory::Current)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         let requested = self.requested();
         if code != SUCCESS {
@@ -267,6 +310,10 @@ impl AllocatePitch3D {
     fn slices(&self) -> u64 {
         (self.extent.height as u64).saturating_mul(self.extent.depth as u64)
     }
+
+    fn requested(&self) -> u64 {
+        (self.extent.width as u64).saturating_mul(self.slices())
+    }
 }
 
 impl Recipe for AllocatePitch3D {
@@ -274,8 +321,15 @@ impl Recipe for AllocatePitch3D {
         true
     }
 
+    fn asks(&self) -> Option<Ask> {
+        if self.out.is_null() {
+            return None;
+        }
+        Ask::new(self.requested(), Memory::Current)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
-        let requested = (self.extent.width as u64).saturating_mul(self.slices());
+        let requested = self.requested();
         if code != SUCCESS {
             return failure::record(call, Some(Space::Device), Some(requested), code);
         }

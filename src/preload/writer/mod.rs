@@ -16,6 +16,7 @@ pub use file::names;
 
 use super::channel::TAKEN;
 use super::config::Keep;
+use super::pretend;
 use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
@@ -121,6 +122,11 @@ pub fn flush(patience: Duration) {
     if RECENT.fetch_add(1, Ordering::Relaxed) >= MOST {
         return;
     }
+    catch_up(patience);
+}
+
+/// Waits until the writer has taken everything sent so far, but no longer than `patience`.
+pub fn catch_up(patience: Duration) {
     let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
     let deadline = Instant::now() + patience;
     while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
@@ -351,6 +357,9 @@ impl Writer {
     }
 
     fn flush(&mut self) {
+        if pretend::is_on() {
+            pretend::publish(&self.ledger);
+        }
         self.end_chunk();
         if self.in_segment >= self.segment && self.output.is_open() {
             self.begin_segment();
