@@ -379,7 +379,8 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     }
     notes.extend(managed_beyond(report));
     // A failure by order needs no other explanation.
-    let explained = failed_by_order(ledger) && report.totals.failed_allocs == 1;
+    let attempts: u64 = report.oom.iter().map(|oom| oom.attempts).sum();
+    let explained = failed_by_order(ledger) && attempts == 1;
     for note in report.oom.iter().filter_map(free_far_above) {
         if !explained && !notes.contains(&note) {
             notes.push(note);
