@@ -20,8 +20,9 @@ use crate::preload::record::import::{
     ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
 };
 use crate::preload::record::info::{MemoryInfo, TotalMemory};
-use crate::preload::record::memory::{Allocate, AllocatePitch, AllocatePitch3D, Free, Host, Out};
+use crate::preload::record::memory::{Allocate, Free, Host, Out};
 use crate::preload::record::object::{Create, Destroy, OnlyOutOfMemory, SetLimit};
+use crate::preload::record::pitch::{AllocatePitch, AllocatePitch3D};
 use crate::preload::record::pool::{CreatePool, DestroyPool, GetPool};
 use crate::preload::record::resolve::Resolve;
 use crate::preload::record::virtual_memory::{

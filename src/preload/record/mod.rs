@@ -13,6 +13,7 @@ pub mod import;
 pub mod info;
 pub mod memory;
 pub mod object;
+pub mod pitch;
 pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
