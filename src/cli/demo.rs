@@ -120,6 +120,7 @@ fn launch() -> Result<ExitCode, String> {
     Ok(run::run(&run::Options {
         sim: (!gpu).then(String::new),
         output: Some(folder),
+        capacity: None,
         labels: Vec::new(),
         names: Default::default(),
         gate: Default::default(),

@@ -1,7 +1,11 @@
 //! The settings: one table of environment variables. Read when the recording begins, so that a program that sets them
 //! for itself before its first CUDA call is heard.
 
+use oomhook_report::Capacity;
+use oomhook_report::capacity::settings;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString};
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStringExt;
 
 /// Where the text report goes at the end.
@@ -50,6 +54,10 @@ pub struct Config {
     pub depth: usize,
     /// `OOMHOOK_SUPPRESS`: path of the list of known leaks.
     pub suppress: Option<String>,
+    /// `OOMHOOK_CAPACITY`: what devices are pretended to have.
+    pub capacity: Option<Capacity>,
+    /// `OOMHOOK_FAIL_NTH`: number of the allocation that is made to fail.
+    pub fail_nth: Option<NonZeroU64>,
     /// Set by `oomhook run`: marks the traces of one run.
     pub run: String,
     /// Set by `oomhook run --label`: `key=value` lines.
@@ -67,6 +75,8 @@ impl Default for Config {
             python_stacks: true,
             depth: 64,
             suppress: None,
+            capacity: None,
+            fail_nth: None,
             run: String::new(),
             labels: Vec::new(),
         }
@@ -136,6 +146,22 @@ impl Config {
             }
         }
         config.suppress = value("OOMHOOK_SUPPRESS").map(|path| from_here(&path));
+        if let Some(capacity) = value(settings::CAPACITY) {
+            match Capacity::parse(&capacity) {
+                Ok(capacity) => config.capacity = Some(capacity),
+                Err(reason) => complaints.push(format!(
+                    "OOMHOOK_CAPACITY={capacity} {reason}; nothing is pretended"
+                )),
+            }
+        }
+        if let Some(nth) = value(settings::FAIL_NTH) {
+            match nth.parse() {
+                Ok(nth) => config.fail_nth = Some(nth),
+                Err(_) => complaints.push(format!(
+                    "OOMHOOK_FAIL_NTH={nth} is no number from 1 on; no allocation is made to fail"
+                )),
+            }
+        }
         config.run = value("OOMHOOK_RUN").unwrap_or_default();
         if let Some(labels) = value("OOMHOOK_LABELS") {
             let pairs = labels.lines().filter_map(|line| line.split_once('='));
@@ -144,6 +170,19 @@ impl Config {
                 .collect();
         }
         (config, complaints)
+    }
+
+    /// What the trace says of them: those that change what the program is told, for whoever reads its figures.
+    pub fn told(&self) -> BTreeMap<String, String> {
+        let capacity = self.capacity.as_ref().map(Capacity::to_string);
+        let fail_nth = self.fail_nth.map(|nth| nth.to_string());
+        let named = [
+            (settings::CAPACITY, capacity),
+            (settings::FAIL_NTH, fail_nth),
+        ];
+        let set = named.into_iter();
+        set.filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
     }
 }
 
@@ -255,6 +294,15 @@ mod tests {
                 ("branch".into(), "main=x".into())
             ]
         );
+        let (config, _) = read(&[("OOMHOOK_CAPACITY", "1=2KiB"), ("OOMHOOK_FAIL_NTH", "7")]);
+        assert_eq!(config.capacity, Some(Capacity::Some(vec![(1, 2048)])));
+        assert_eq!(config.fail_nth, NonZeroU64::new(7));
+        let told: Vec<_> = config.told().into_iter().collect();
+        let told: Vec<_> = told.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(
+            told,
+            [("OOMHOOK_CAPACITY", "1=2048B"), ("OOMHOOK_FAIL_NTH", "7")]
+        );
         assert!(!read(&[("OOMHOOK", "0")]).0.on);
     }
 
@@ -267,6 +315,13 @@ mod tests {
             ("OOMHOOK_STACKS", "perl"),
             ("OOMHOOK_KEEP", "12XB"),
             ("OOMHOOK_KEEP", "1KiB"),
+            ("OOMHOOK_CAPACITY", "12XB"),
+            ("OOMHOOK_CAPACITY", "0="),
+            ("OOMHOOK_CAPACITY", "x=1GiB"),
+            ("OOMHOOK_CAPACITY", "0"),
+            ("OOMHOOK_FAIL_NTH", "0"),
+            ("OOMHOOK_FAIL_NTH", "abc"),
+            ("OOMHOOK_FAIL_NTH", "-1"),
         ] {
             let (config, complaints) = read(&[(name, value)]);
             assert_eq!(config, Config::default(), "{name}={value}");

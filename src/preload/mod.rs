@@ -15,6 +15,7 @@ mod loader;
 mod memory;
 mod names;
 mod place;
+mod pretend;
 mod privacy;
 mod process;
 mod raw;

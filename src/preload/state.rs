@@ -12,7 +12,7 @@ use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
 pub use super::talk::say;
-use super::{channel, memory, process, writer};
+use super::{channel, memory, pretend, process, writer};
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -65,6 +65,11 @@ pub fn is_on() -> bool {
 #[inline]
 pub fn is_off() -> bool {
     STATE.load(Ordering::Relaxed) == OFF
+}
+
+/// True once the settings were taken, or it was found that there is nothing to record.
+pub fn has_begun() -> bool {
+    matches!(STATE.load(Ordering::Acquire), ON | HELD | OFF)
 }
 
 /// The recorder, if events are being recorded.
@@ -157,6 +162,7 @@ fn begin() -> bool {
         return false;
     };
     super::stack::warm_up();
+    pretend::begin(&config);
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
         base: Instant::now(),

@@ -128,6 +128,20 @@ static void null_outputs(void) {
     printf(" %d %d\n", CU(cuMemCreate)(NULL, 2 * MIB, &prop, 0), CU(cuMemCreate)(&handle, 2 * MIB, NULL, 0));
 }
 
+/* On a device that is pretended to have 64 MiB. */
+static void small_device(void) {
+    size_t free = 0, total = 0;
+    CUdeviceptr block = 0;
+    use_device(0);
+    CHECK(CU(cuMemGetInfo)(&free, &total));
+    REQUIRE(free == 64 * MIB && total == 64 * MIB);
+    EXPECT(2, CU(cuMemAlloc)(&block, 64 * MIB + 1));
+    CHECK(CU(cuMemAlloc)(&block, 64 * MIB));
+    CHECK(CU(cuMemGetInfo)(&free, &total));
+    REQUIRE(free == 0 && total == 64 * MIB);
+    EXPECT(2, CU(cuMemAllocAsync)(&block, 1, NULL));
+}
+
 int main(int argc, char **argv) {
     REQUIRE(argc == 3);
     open_driver(argv[1]);
@@ -135,6 +149,7 @@ int main(int argc, char **argv) {
     PARTS({"leak", leak}, {"leak by site", leak_by_site}, {"narrow addresses", narrow_addresses},
           {"zero bytes", zero_bytes}, {"mapped twice", mapped_twice},
           {"context destroyed", context_destroyed},
-          {"handle without context", handle_without_context}, {"null outputs", null_outputs});
+          {"handle without context", handle_without_context}, {"null outputs", null_outputs},
+          {"small device", small_device});
     return 0;
 }

@@ -4,6 +4,7 @@ use crate::clean;
 use crate::failures;
 use crate::leaks;
 use crate::objects;
+use crate::pretended;
 use crate::resolve::{Depth, Resolver};
 use crate::schema::{
     Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Peak, Pool,
@@ -107,7 +108,10 @@ impl Report {
             notes: Vec::new(),
             process,
         };
-        let mut notes = facts.notes.clone();
+        let capacity = pretended::capacity(header);
+        pretended::apply(capacity.as_ref(), &mut report.devices);
+        let mut notes = pretended::notes(header, capacity.as_ref(), &report, ledger, facts);
+        notes.extend(facts.notes.iter().cloned());
         notes.extend(ledger.notes().iter().cloned());
         notes.extend(sentences::notes(&report, ledger));
         if has_unknown_site(&report) {
@@ -248,6 +252,7 @@ fn device(
         mig: None,
         name: described.map_or_else(String::new, |device| clean::text(&device.name)),
         total_bytes: described.map_or(0, |device| device.total_bytes),
+        real_total_bytes: None,
         live_bytes: usage.live.bytes,
         live_blocks: usage.live.blocks,
         peak_bytes: usage.peak.bytes,

@@ -11,6 +11,7 @@
 //! | [`sites`] | blocks summed by site |
 //! | [`leaks`] | what is left at the end, and of which kind |
 //! | [`objects`] | what holds memory that no allocation call shows |
+//! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
 //! | [`text`] | the report for people |
@@ -19,12 +20,14 @@
 //! | [`baseline`] | what a gate compares with |
 //! | [`suppress`] | leaks to leave out |
 //! | [`units`] | sizes and times, read and written |
+//! | [`capacity`] | how much memory devices are pretended to have |
 //! | [`sentences`] | every sentence a user reads |
 #![forbid(unsafe_code)]
 
 pub mod assemble;
 pub mod attribution;
 pub mod baseline;
+pub mod capacity;
 pub mod clean;
 pub mod failures;
 pub mod gate;
@@ -32,6 +35,7 @@ pub mod leaks;
 mod leaves;
 pub mod merge;
 pub mod objects;
+mod pretended;
 pub mod resolve;
 pub mod schema;
 pub mod sentences;
@@ -44,6 +48,7 @@ pub mod units;
 pub mod verdict;
 
 pub use assemble::Facts;
+pub use capacity::Capacity;
 pub use merge::Reports;
 pub use resolve::{Depth, Resolver};
 pub use schema::Report;

@@ -148,8 +148,10 @@ pub struct Device {
     pub mig: Option<String>,
     /// Marketing name.
     pub name: String,
-    /// Memory of the device.
+    /// Memory of the device, as the process was told.
     pub total_bytes: u64,
+    /// Memory that it has; null unless another size was pretended (`OOMHOOK_CAPACITY`).
+    pub real_total_bytes: Option<u64>,
     /// Live device bytes at the end.
     pub live_bytes: u64,
     /// Live blocks of device memory at the end.

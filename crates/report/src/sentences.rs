@@ -1,5 +1,6 @@
 //! Every sentence a user reads, in one place. Plain words, no jargon of ours.
 
+use crate::pretended::failed_by_order;
 use crate::schema::{Oom, ProcessEnd, Report};
 use crate::units::{bytes, count, duration};
 use oomhook_ledger::Ledger;
@@ -8,9 +9,11 @@ use oomhook_ledger::oom::Class;
 mod failures;
 mod gates;
 mod names;
+mod pretended;
 pub use failures::*;
 pub use gates::*;
 pub use names::*;
+pub use pretended::*;
 
 /// `1 block`, `2 blocks`.
 #[must_use]
@@ -375,8 +378,11 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
         ));
     }
     notes.extend(managed_beyond(report));
+    // A failure by order needs no other explanation.
+    let attempts: u64 = report.oom.iter().map(|oom| oom.attempts).sum();
+    let explained = failed_by_order(ledger) && attempts == 1;
     for note in report.oom.iter().filter_map(free_far_above) {
-        if !notes.contains(&note) {
+        if !explained && !notes.contains(&note) {
             notes.push(note);
         }
     }

@@ -100,6 +100,12 @@ impl Plan {
         if !options.labels.is_empty() {
             environment.push(("OOMHOOK_LABELS", options.labels.join("\n").into()));
         }
+        if let Some(capacity) = &options.capacity {
+            environment.push((
+                oomhook_report::capacity::settings::CAPACITY,
+                capacity.to_string().into(),
+            ));
+        }
         if let Some(simulator) = simulator {
             environment.push((
                 "LD_LIBRARY_PATH",

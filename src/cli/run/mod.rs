@@ -10,6 +10,7 @@ use crate::cli::names::NameOptions;
 use crate::cli::traces::suppressions;
 use crate::cli::{library, report};
 use launch::Ended;
+use oomhook_report::Capacity;
 pub use simulator::beside as simulator;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,6 +25,9 @@ pub struct Options {
     /// Folder for the traces (made if missing; default: the current folder)
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Pretend that each GPU has only so much memory: 24GiB, or 0=24GiB,1=40GiB
+    #[arg(long = "capacity", value_name = "SIZE", value_parser = capacity)]
+    pub capacity: Option<Capacity>,
     /// A label kept in the trace; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<String>,
@@ -34,6 +38,10 @@ pub struct Options {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    Capacity::parse(text).map_err(|reason| format!("it {reason}"))
 }
 
 fn label(text: &str) -> Result<String, String> {

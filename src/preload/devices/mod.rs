@@ -5,6 +5,7 @@ pub mod pools;
 
 use super::doors;
 use super::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
+use super::pretend;
 use super::raw::NO_DEVICE;
 use super::record::Call;
 use oomhook_trace::record::Device;
@@ -126,9 +127,18 @@ pub fn primary_is_active(device: DeviceOrdinal) -> bool {
     code == Some(SUCCESS) && active != 0
 }
 
-/// Free and total bytes, if the device is the current one (the driver answers for that alone).
+/// Free and total bytes as the program is told: those of the driver, unless a size is pretended.
 #[cold]
 pub fn memory_info(device: u8) -> Option<(u64, u64)> {
+    if device == NO_DEVICE {
+        return None;
+    }
+    pretend::shown(device, look(device))
+}
+
+/// Free and total bytes, if the device is the current one (the driver answers for that alone).
+#[cold]
+pub fn look(device: u8) -> Option<(u64, u64)> {
     if device == NO_DEVICE || current_device() != device {
         return None;
     }
@@ -137,11 +147,19 @@ pub fn memory_info(device: u8) -> Option<(u64, u64)> {
     (code == Some(SUCCESS)).then_some((free as u64, total as u64))
 }
 
+/// Total bytes of any device.
+#[cold]
+pub fn total(device: u8) -> Option<u64> {
+    let mut total = 0usize;
+    let code = driver!(c"cuDeviceTotalMem_v2" (*mut usize, DeviceOrdinal) (&mut total, DeviceOrdinal::from(device)));
+    (code == Some(SUCCESS)).then_some(total as u64)
+}
+
 /// Where stream-ordered memory came from.
 #[inline]
 pub fn of_pool(pool: *mut c_void, address: u64) -> (Space, u8) {
     if pool.is_null() {
-        return (Space::Async, current_device_cached());
+        return (Space::Async, current_ordinal());
     }
     pools::place(pool as u64).unwrap_or_else(|| (Space::Async, device_of_pointer(address)))
 }
@@ -157,7 +175,8 @@ pub fn range_size(address: u64) -> u64 {
     }
 }
 
-fn current_device_cached() -> u8 {
+/// The current device.
+pub fn current_ordinal() -> u8 {
     let mut context: Context = std::ptr::null_mut();
     let code = driver!(c"cuCtxGetCurrent" (*mut Context) (&mut context));
     let known = bucket(context as u64).load(Ordering::Acquire);
@@ -201,7 +220,6 @@ fn describe(call: &Call, ordinal: u8) {
     let mut name = [0u8; 256];
     let mut pci = [0u8; 64];
     let mut uuid = [0u8; 16];
-    let mut total = 0usize;
     let text = |code: Option<Code>, bytes: &[u8]| match (code, CStr::from_bytes_until_nul(bytes)) {
         (Some(SUCCESS), Ok(text)) => text.to_string_lossy().into_owned(),
         _ => String::new(),
@@ -218,18 +236,13 @@ fn describe(call: &Call, ordinal: u8) {
     } else {
         Vec::new()
     };
-    let code = driver!(c"cuDeviceTotalMem_v2" (*mut usize, DeviceOrdinal) (&mut total, device));
-    let total_bytes = if code == Some(SUCCESS) {
-        total as u64
-    } else {
-        0
-    };
     call.announce(Record::Device(Device {
         ordinal: u32::from(ordinal),
         uuid,
         name,
         pci_bus_id,
-        total_bytes,
+        // What it has, not what it is pretended to have: whoever reads the trace wants both.
+        total_bytes: total(ordinal).unwrap_or(0),
     }));
 }
 

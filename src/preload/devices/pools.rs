@@ -61,6 +61,36 @@ fn attribute(pool: u64, which: c_int) -> Option<u64> {
     (code == Some(SUCCESS)).then_some(value)
 }
 
+fn default(device: u8) -> Option<u64> {
+    let mut pool: Pool = std::ptr::null_mut();
+    let device = DeviceOrdinal::from(device);
+    let code =
+        super::driver!(c"cuDeviceGetDefaultMemPool" (*mut Pool, DeviceOrdinal) (&mut pool, device));
+    (code == Some(SUCCESS)).then_some(pool as u64)
+}
+
+/// The pool from which a device's stream-ordered memory comes, where a call names none.
+pub fn current(device: u8) -> Option<u64> {
+    let mut pool: Pool = std::ptr::null_mut();
+    let device = DeviceOrdinal::from(device);
+    let code = super::driver!(c"cuDeviceGetMemPool" (*mut Pool, DeviceOrdinal) (&mut pool, device));
+    (code == Some(SUCCESS)).then_some(pool as u64)
+}
+
+/// True if a pool that the program has not made is the device's.
+pub fn belongs_to(pool: u64, device: u8) -> bool {
+    device != NO_DEVICE && (default(device) == Some(pool) || current(device) == Some(pool))
+}
+
+/// Bytes that the pool has reserved and not handed out; `None` while any capture is in progress.
+pub fn idle(pool: u64) -> Option<u64> {
+    if captures::any() {
+        return None;
+    }
+    // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT and …_USED_MEM_CURRENT.
+    Some(attribute(pool, 5)?.saturating_sub(attribute(pool, 7)?))
+}
+
 /// The pool's figures; `None` while any capture is in progress (the question would spoil it).
 fn figures(pool: u64) -> Option<What> {
     if captures::any() {
@@ -131,12 +161,7 @@ pub fn any() -> bool {
 
 /// The figures of all pools that hold or held anything, at the end of the process.
 pub fn all_states(recorder: &Recorder, thread: u32) -> Vec<Record> {
-    let defaults = super::announced().filter_map(|device| {
-        let mut pool: Pool = std::ptr::null_mut();
-        let ordinal = DeviceOrdinal::from(device);
-        let code = super::driver!(c"cuDeviceGetDefaultMemPool" (*mut Pool, DeviceOrdinal) (&mut pool, ordinal));
-        (code == Some(SUCCESS)).then_some((pool as u64, device))
-    });
+    let defaults = super::announced().filter_map(|device| Some((default(device)?, device)));
     let made = POOLS
         .iter()
         .map(|slot| slot.load(Ordering::Acquire))

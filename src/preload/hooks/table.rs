@@ -19,8 +19,10 @@ use crate::preload::record::graph::{
 use crate::preload::record::import::{
     ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
 };
-use crate::preload::record::memory::{Allocate, AllocatePitch, AllocatePitch3D, Free, Host, Out};
+use crate::preload::record::info::{MemoryInfo, TotalMemory};
+use crate::preload::record::memory::{Allocate, Free, Host, Out};
 use crate::preload::record::object::{Create, Destroy, OnlyOutOfMemory, SetLimit};
+use crate::preload::record::pitch::{AllocatePitch, AllocatePitch3D};
 use crate::preload::record::pool::{CreatePool, DestroyPool, GetPool};
 use crate::preload::record::resolve::Resolve;
 use crate::preload::record::virtual_memory::{
@@ -43,8 +45,12 @@ driver_table! {
     fn cuMemAllocManaged(pointer: *mut DevicePointer, bytes: usize, flags: c_uint) as "cuMemAllocManaged" => Allocate::new(Space::Managed, Out::Address(pointer), bytes as u64);
     fn cuMemFree(pointer: DevicePointer32) as "cuMemFree" => Free::new(Space::Device, u64::from(pointer));
     fn cuMemFree_v2(pointer: DevicePointer) as "cuMemFree" => Free::new(Space::Device, pointer);
-    fn cuMemGetInfo(free: *mut c_uint, total: *mut c_uint) as "cuMemGetInfo" => Pass;
-    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) as "cuMemGetInfo" => Pass;
+
+    // Questions whose answers may be pretended.
+    fn cuMemGetInfo(free: *mut c_uint, total: *mut c_uint) as "cuMemGetInfo" => MemoryInfo::new32(free, total);
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) as "cuMemGetInfo" => MemoryInfo::new(free, total);
+    fn cuDeviceTotalMem(bytes: *mut c_uint, device: DeviceOrdinal) as "cuDeviceTotalMem" => TotalMemory::new32(bytes, device);
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceOrdinal) as "cuDeviceTotalMem" => TotalMemory::new(bytes, device);
 
     // Host memory.
     fn cuMemAllocHost(pointer: *mut *mut c_void, bytes: c_uint) as "cuMemAllocHost" => Allocate::new(Space::Pinned, Out::Pointer(pointer), bytes as u64);
@@ -298,7 +304,7 @@ runtime_table! {
     fn cudaLibraryUnload(library: Module) as "cudaLibraryUnload" => Pass;
     fn cudaIpcOpenEventHandle(event: *mut Event, handle: IpcHandle) as "cudaIpcOpenEventHandle" => Pass;
 
-    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) as "cudaMemGetInfo" => Pass;
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) as "cudaMemGetInfo" => MemoryInfo::new(free, total);
     fn cudaDeviceReset() as "cudaDeviceReset" => Pass;
 }
 

@@ -5,6 +5,7 @@ use super::memory::allocated;
 use super::{Call, Recipe, failure};
 use crate::preload::devices;
 use crate::preload::hooks::abi::{Code, SUCCESS};
+use crate::preload::pretend::{Ask, Memory};
 use crate::preload::raw::{Kind, Raw};
 use oomhook_trace::Space;
 use std::ffi::c_void;
@@ -220,6 +221,17 @@ impl CreateArray {
 impl Recipe for CreateArray {
     fn starts(&self) -> bool {
         true
+    }
+
+    fn asks(&self) -> Option<Ask> {
+        let shape = self.shape.filter(|shape| shape.width != 0)?;
+        if self.handle.is_null() {
+            return None;
+        }
+        if !shape.owns_memory() {
+            return Some(Ask::unlimited());
+        }
+        Ask::new(shape.bytes(self.levels), Memory::Current)
     }
 
     fn after(&mut self, call: &Call, code: Code) {

@@ -4,6 +4,7 @@ use super::{Call, Recipe, failure};
 use crate::preload::captures::graphs;
 use crate::preload::devices;
 use crate::preload::hooks::abi::{Code, DeviceOrdinal, OUT_OF_MEMORY, SUCCESS};
+use crate::preload::pretend::Ask;
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
 use std::ffi::c_void;
 
@@ -71,6 +72,13 @@ impl Recipe for AddAllocNode {
         true
     }
 
+    /// The memory comes when the graph is launched.
+    fn asks(&self) -> Option<Ask> {
+        // SAFETY: the driver is about to read the same structure, if it is not NULL.
+        let parameters = unsafe { self.parameters.as_ref() }?;
+        (parameters.bytes != 0).then(Ask::unlimited)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         // SAFETY: the driver has just read and written the same structure, if it is not NULL.
         let Some(parameters) = (unsafe { self.parameters.as_ref() }) else {
@@ -117,6 +125,13 @@ impl AddNode {
 }
 
 impl Recipe for AddNode {
+    /// As for `AddAllocNode`.
+    fn asks(&self) -> Option<Ask> {
+        // SAFETY: as there.
+        let parameters = unsafe { self.parameters.as_ref() }?;
+        (parameters.kind == ALLOC_NODE && parameters.union[13] != 0).then(Ask::unlimited)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         // SAFETY: as for `AddAllocNode`.
         let Some(parameters) = (unsafe { self.parameters.as_ref() }) else {

@@ -10,15 +10,18 @@ pub mod context;
 pub mod failure;
 pub mod graph;
 pub mod import;
+pub mod info;
 pub mod memory;
 pub mod object;
+pub mod pitch;
 pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
 
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
-use super::hooks::abi::{Code, OUT_OF_MEMORY};
+use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
+use super::pretend::{self, Ask, Claim};
 use super::process::NoCancel;
 use super::raw::Raw;
 use super::state::{self, Recorder};
@@ -45,6 +48,11 @@ pub trait Recipe {
     /// way is not that.)
     fn stands_for_runtime(&self) -> bool {
         true
+    }
+    /// The block that the call would make, if it makes one: whether it fits a pretended size is decided by that, and
+    /// attempts to allocate are counted by it. `None` also for what the driver refuses or answers without memory.
+    fn asks(&self) -> Option<Ask> {
+        None
     }
     /// Before the real call.
     fn before(&mut self, _call: &Call) {}
@@ -197,16 +205,35 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             thread,
             row,
         });
+        let mut claim = Claim::Pass;
         if let Some(call) = &call {
+            // A call inside a call (a wrapper below us) is part of that, and was judged with it.
+            if pretend::is_on() && thread.depth.get() == 1 {
+                at_work(|| {
+                    if let Some(ask) = recipe.asks() {
+                        claim = pretend::judge(call, ask);
+                    }
+                });
+            }
             at_work(|| recipe.before(call));
         }
-        let code = real();
+        let code = if claim.is_refused() {
+            OUT_OF_MEMORY
+        } else {
+            real()
+        };
+        if code != SUCCESS {
+            // Recording a failure may take a while.
+            claim = Claim::Pass;
+        }
         at_work(|| {
             if let Some(call) = &call {
                 recipe.after(call, code);
             }
             recipe.always(code);
         });
+        // Not before the block is sent: who asks the ledger must find the bytes in one of the two places.
+        drop(claim);
         let depth = thread.depth.get() - 1;
         thread.depth.set(depth);
         if depth == 0 {
@@ -234,6 +261,10 @@ pub fn runtime_call(
         } else {
             thread.recorded.set(false);
             let code = real();
+            if pretend::is_on() && !recipe.records() {
+                // Answers of a runtime that goes past us are pretended here.
+                at_work(|| recipe.always(code));
+            }
             if !thread.recorded.get() && recipe.records() {
                 at_work(|| record_unseen(thread, row, real_address, recipe, code));
             }
@@ -259,6 +290,9 @@ fn record_unseen(thread: &Thread, row: RowId, real: usize, recipe: &mut dyn Reci
         row,
     };
     if recipe.unseen(&call, code) {
+        if pretend::is_on() && recipe.asks().is_some() {
+            pretend::passed_unseen();
+        }
         remember_bypass(&call, real);
     }
 }

@@ -4,6 +4,7 @@
 use super::memory::allocated;
 use super::{Call, Recipe, failure};
 use crate::preload::hooks::abi::{Code, LOCATION_DEVICE, SUCCESS, VmmHandle, VmmProperties};
+use crate::preload::pretend::{Ask, Memory};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
 use oomhook_trace::Space;
 
@@ -12,6 +13,8 @@ pub struct CreateHandle {
     handle: *mut VmmHandle,
     bytes: u64,
     device: u8,
+    /// The caller gave properties; the driver refuses a call without.
+    described: bool,
 }
 
 impl CreateHandle {
@@ -35,6 +38,7 @@ impl CreateHandle {
             handle,
             bytes: bytes as u64,
             device,
+            described: !properties.is_null(),
         }
     }
 
@@ -51,6 +55,17 @@ impl CreateHandle {
 impl Recipe for CreateHandle {
     fn starts(&self) -> bool {
         true
+    }
+
+    fn asks(&self) -> Option<Ask> {
+        if self.handle.is_null() || !self.described {
+            return None;
+        }
+        let memory = match self.device {
+            NO_DEVICE => Memory::Unlimited,
+            device => Memory::Device(device),
+        };
+        Ask::new(self.bytes, memory)
     }
 
     fn after(&mut self, call: &Call, code: Code) {
@@ -203,6 +218,10 @@ impl CreateMulticast {
 impl Recipe for CreateMulticast {
     fn starts(&self) -> bool {
         true
+    }
+
+    fn asks(&self) -> Option<Ask> {
+        (!self.handle.is_null() && self.size != 0).then(Ask::unlimited)
     }
 
     fn after(&mut self, call: &Call, code: Code) {

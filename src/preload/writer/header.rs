@@ -5,7 +5,6 @@ use super::super::privacy;
 use super::super::state::Recorder;
 use oomhook_trace::Header;
 use oomhook_trace::header::{Process, Tool};
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -60,7 +59,7 @@ pub fn make(recorder: &Recorder) -> Header {
             start_unix_ns,
         },
         environment: privacy::environment(variables),
-        settings: BTreeMap::new(),
+        settings: recorder.config.told(),
         labels: recorder.config.labels.iter().cloned().collect(),
         run: recorder.config.run.clone(),
     }

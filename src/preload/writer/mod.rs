@@ -19,6 +19,7 @@ pub use file::names;
 
 use super::channel::TAKEN;
 use super::config::Keep;
+use super::pretend;
 use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
@@ -155,7 +156,7 @@ pub fn may_wait() -> bool {
 /// Has everything sent so far written to the file, and what is to be said at once of a failure said; waits for it, but no
 /// longer than `patience`.
 pub fn tell_of_a_failure(patience: Duration) {
-    flush_now(patience);
+    catch_up(patience);
 }
 
 /// Set when the first exit handler has run: from then on the process may be gone at any moment, without another word.
@@ -185,11 +186,12 @@ pub fn flush_at_the_end() {
         return;
     }
     let begin = Instant::now();
-    flush_now(left);
+    catch_up(left);
     SPENT_NS.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
 }
 
-fn flush_now(patience: Duration) {
+/// Waits until the writer has taken everything sent so far and it is in the file, but no longer than `patience`.
+pub fn catch_up(patience: Duration) {
     let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
     let deadline = Instant::now() + patience;
     while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
@@ -456,6 +458,9 @@ impl Writer {
     }
 
     fn flush(&mut self) {
+        if pretend::is_on() {
+            pretend::publish(&self.ledger);
+        }
         self.end_chunk();
         if self.in_segment >= self.segment && self.output.is_open() {
             self.begin_segment();
