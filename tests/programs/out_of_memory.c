@@ -4,6 +4,9 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 SITE static void *cache(size_t size) {
     void *block = NULL;
@@ -57,8 +60,66 @@ static void half_done(void) {
     exit(1);
 }
 
+/* The program lives on, and tells when it has had enough. */
+static void caught(void) {
+    cache(10 * GIB);
+    EXPECT(2, ask(8 * GIB));
+    puts("lives on");
+    fflush(stdout);
+    while (getchar() != EOF) {}
+}
+
+/* What an allocator does that keeps memory back: it fails, gives it all back, and has it again at once. */
+static void retries(void) {
+    for (int i = 0; i < 40; i++) {
+        void *held = cache(10 * GIB);
+        EXPECT(2, ask(8 * GIB));
+        CHECK(cudaFree(held));
+        void *block = NULL;
+        CHECK(cudaMalloc(&block, 8 * GIB));
+        CHECK(cudaFree(block));
+    }
+}
+
+/* Where all of the device was. */
+static void accounts(void) {
+    void *weights = cache(4 * GIB), *batch = NULL, *pooled = NULL;
+    CHECK(cudaMallocAsync(&pooled, 10 * MIB, NULL));
+    CHECK(cudaFreeAsync(pooled, NULL));
+    CHECK(cudaMalloc(&batch, 2 * GIB));
+    CHECK(cudaFree(batch));
+    EXPECT(2, ask(14 * GIB));
+    CHECK(cudaFree(weights));
+}
+
+/* Nothing comes after the error. */
+static void killed(void) {
+    cache(10 * GIB);
+    EXPECT(2, ask(8 * GIB));
+    raise(SIGKILL);
+}
+
+static void on_the_host(void) {
+    void *block = NULL;
+    EXPECT(2, cudaHostAlloc(&block, (size_t)1 << 45, 0));
+}
+
+/* The parent has not touched the device; the child runs out. */
+static void in_a_child(void) {
+    pid_t child = fork();
+    int status = 0;
+    if (child == 0) {
+        cache(10 * GIB);
+        EXPECT(2, ask(8 * GIB));
+        _exit(1);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"recovered", recovered}, {"fatal", fatal}, {"probe", probe}, {"half done", half_done});
+    PARTS({"recovered", recovered}, {"fatal", fatal}, {"probe", probe}, {"half done", half_done},
+          {"caught", caught}, {"retries", retries}, {"accounts", accounts}, {"killed", killed}, {"on the host", on_the_host},
+          {"in a child", in_a_child});
     return 0;
 }

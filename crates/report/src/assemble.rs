@@ -7,8 +7,9 @@ use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver};
 use crate::schema::{
-    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Peak, Pool,
-    Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals, Va,
+    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Oom, Peak,
+    Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals,
+    Va,
 };
 use crate::sentences;
 use crate::sites;
@@ -110,6 +111,13 @@ impl Report {
         };
         let capacity = pretended::capacity(header);
         pretended::apply(capacity.as_ref(), &mut report.devices);
+        for device in &mut report.devices {
+            let of_device = |oom: &&Oom| oom.device == device.device && !oom.ledger.is_empty();
+            let latest = report.oom.iter().filter(of_device);
+            if let Some(oom) = latest.max_by_key(|oom| oom.time_ns) {
+                device.ledger.insert("oom", oom.ledger.clone());
+            }
+        }
         let mut notes = pretended::notes(header, capacity.as_ref(), &report, ledger, facts);
         notes.extend(facts.notes.iter().cloned());
         notes.extend(ledger.notes().iter().cloned());
