@@ -171,6 +171,46 @@ fn the_whole_story_follows_where_the_program_does_not_recover() {
 }
 
 #[test]
+fn a_framework_that_gives_up_is_told_of_at_once() {
+    let bench = Bench::shared();
+    let library = bench.library(
+        "framework.c",
+        "libc10.so",
+        &[bench.shared_runtime()],
+        &["-DLIBRARY"],
+    );
+    let library = library.display().to_string();
+    let program = bench.build("framework.c", Route::Shared, &[&library]);
+    let mut run = bench.start(&program, &[]);
+    run.command
+        .env("OOMHOOK_REPORT", "stderr")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = run.command.spawn().expect("it starts");
+    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("OUT OF MEMORY") {
+        let mut line = String::new();
+        assert_ne!(errors.read_line(&mut line).expect("a line"), 0, "{text}");
+        text.push_str(&line);
+    }
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("the rest");
+    let output = child.wait_with_output().expect("it ends");
+    // The framework's own function was called, with its own arguments.
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(stdout, "8589934592 10 20 257\n");
+    assert_eq!(said_at_once(&text).len(), 1, "{text}");
+    let report = support::report(&support::traces_in(&run.folder)[0]);
+    assert_eq!(
+        (&report["oom"][0]["class"], &report["oom"][0]["attempts"]),
+        (&"caught".into(), &2.into())
+    );
+}
+
+#[test]
 fn the_story_is_in_the_reports_file_before_the_program_learns_of_it() {
     let bench = Bench::shared();
     let mut run = bench.start(&program(), &["killed"]);

@@ -6,6 +6,7 @@ mod config;
 mod devices;
 mod doors;
 mod environment;
+mod frameworks;
 mod guard;
 mod hooks;
 mod host;

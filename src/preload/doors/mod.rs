@@ -67,6 +67,20 @@ pub fn driver_symbol(name: &CStr) -> *mut c_void {
     found.unwrap_or(std::ptr::null_mut())
 }
 
+/// A function of the loaded library with this soname, however privately it is loaded; null if there is none.
+#[cfg_attr(test, allow(dead_code))]
+pub fn symbol_of(soname: &[u8], name: &CStr) -> *mut c_void {
+    let mut found = None;
+    elf::each(&mut |object| {
+        let is_it = object.soname() == soname;
+        if is_it {
+            found = object.symbol(name);
+        }
+        is_it
+    });
+    found.unwrap_or(std::ptr::null_mut())
+}
+
 /// An address inside this library.
 fn own_address() -> usize {
     has_libcuda as fn() -> bool as usize

@@ -12,6 +12,7 @@ use oomhook_report::schema::{Oom, Process};
 use oomhook_report::text::{self, Style};
 use oomhook_report::{Depth, Facts, Resolver, assemble, failures};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The program waits for its error meanwhile.
@@ -25,6 +26,20 @@ const MOST_LINES: u32 = 20;
 const MOST_STORIES: u32 = 5;
 /// Stories in a file of their own, where nobody is disturbed.
 const MOST_IN_FILE: u32 = 50;
+
+/// A framework has said that it is out of memory, after all that it could do.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// A framework gives up: its latest failure is none that it recovers from.
+#[cfg_attr(test, allow(dead_code))]
+pub fn framework_gave_up() {
+    GAVE_UP.store(true, Ordering::Release);
+}
+
+/// True if a framework has given up since the last look.
+pub fn is_urgent() -> bool {
+    GAVE_UP.load(Ordering::Relaxed)
+}
 
 /// What has been said so far.
 #[derive(Default)]
@@ -116,10 +131,15 @@ impl Failures {
     pub fn settle(&mut self, recorder: &Recorder, books: &Books<'_>) {
         let now = recorder.now();
         let failures = books.ledger.oom();
+        let gave_up = GAVE_UP.swap(false, Ordering::AcqRel);
         let mut caught = None;
         self.open
             .retain(|(number, last_ns)| match failures.class(*number, false) {
                 Class::Recovered | Class::Probe => false,
+                _ if gave_up && failures.latest() == Some(*number) => {
+                    caught = Some(*number);
+                    false
+                }
                 _ if now.saturating_sub(*last_ns) < CAUGHT_AFTER_NS => true,
                 _ => {
                     caught = Some(*number);

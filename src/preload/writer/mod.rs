@@ -15,6 +15,7 @@ mod sink;
 mod translate;
 
 pub use disk::plain;
+pub use failures::framework_gave_up;
 pub use file::names;
 
 use super::channel::TAKEN;
@@ -350,7 +351,9 @@ impl Writer {
             } else if self.is_due() {
                 self.flush();
             }
-            if self.failures.is_waiting() && self.looked_at.elapsed() > LOOK_AT_FAILURES {
+            if self.failures.is_waiting()
+                && (self.looked_at.elapsed() > LOOK_AT_FAILURES || failures::is_urgent())
+            {
                 self.looked_at = Instant::now();
                 self.look_at_failures();
             }

@@ -1,0 +1,3 @@
+//! What frameworks say about memory themselves.
+
+pub mod c10;
