@@ -3,9 +3,9 @@
 mod support;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::Output;
-use support::{Bench, MIB, Ran, Route};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::{Bench, MIB, Ran, Route, root};
 
 fn program() -> PathBuf {
     Bench::shared().build("deaths.cpp", Route::Shared, &[])
@@ -14,12 +14,14 @@ fn program() -> PathBuf {
 /// Runs a part without the library and with it; nothing may differ but our own lines.
 #[track_caller]
 fn dies(arguments: &[&str]) -> Ran {
+    dies_of(&program(), arguments)
+}
+
+#[track_caller]
+fn dies_of(program: &Path, arguments: &[&str]) -> Ran {
     let bench = Bench::shared();
-    let alone = bench
-        .plain(&program(), arguments)
-        .output()
-        .expect("it runs");
-    let mut run = bench.start(&program(), arguments);
+    let alone = bench.plain(program, arguments).output().expect("it runs");
+    let mut run = bench.start(program, arguments);
     run.command.env("OOMHOOK_REPORT", run.folder.join("report"));
     let folder = run.folder.clone();
     let ran = run.finish();
@@ -34,12 +36,26 @@ fn dies(arguments: &[&str]) -> Ran {
 
 #[track_caller]
 fn is_the_same(with: &Output, without: &Output, what: &[&str]) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes: &[u8]| without_numbers(&String::from_utf8_lossy(bytes));
     assert_eq!(
         (with.status, text(&with.stdout), text(&with.stderr)),
         (without.status, text(&without.stdout), text(&without.stderr)),
         "{what:?}"
     );
+}
+
+/// Threads and addresses are others in each run.
+fn without_numbers(text: &str) -> String {
+    let mut words = text.split_inclusive([' ', '\n', '(', ')']);
+    let is_number = |word: &str| {
+        word.starts_with("0x")
+            || word.len() > 4
+                && word
+                    .trim_end_matches([' ', '\n', '(', ')'])
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit())
+    };
+    words.by_ref().filter(|word| !is_number(word)).collect()
 }
 
 #[track_caller]
@@ -205,4 +221,106 @@ fn from_the_first_exit_handler_on_every_event_is_in_the_file() {
     assert_eq!(ran.report["complete"], false);
     ran.is("/totals/allocs", 2).is("/totals/failed_frees", 1);
     ran.leaks_are(&[("take", 3 * MIB, 1), ("take", MIB, 1)]);
+}
+
+#[test]
+fn python_ends_as_ever() {
+    let script = root().join("tests/programs/python/deaths.py");
+    let script = script.to_str().expect("UTF-8");
+    let python = |part: &str| dies_of(Path::new("python3"), &[script, part]);
+    let is_ended = |part: &str, signal: i32| {
+        let ran = python(part);
+        assert_eq!(ran.output.status.signal(), Some(signal), "{part}");
+        let process = &ran.report["process"];
+        assert_eq!(
+            (&ran.report["complete"], &process["end"], &process["signal"]),
+            (&true.into(), &"signal".into(), &signal.into()),
+            "{part}"
+        );
+        ran.is("/devices/0/live_bytes", 3 * MIB);
+    };
+    is_ended("crash_with_faulthandler", libc::SIGSEGV);
+    is_ended("fatal_error_with_faulthandler", libc::SIGABRT);
+    is_ended("interrupted", libc::SIGINT);
+    is_ended("terminated", libc::SIGTERM);
+    is_ended("handles", libc::SIGTERM);
+    is_ended("broken_pipe", libc::SIGPIPE);
+    for (part, end, code) in [
+        ("raises", "exit", Some(1)),
+        ("children", "exit", Some(4)),
+        ("executes", "exec", None),
+    ] {
+        let ran = python(part);
+        let process = &ran.report["process"];
+        assert_eq!(
+            (&ran.report["complete"], &process["end"]),
+            (&true.into(), &end.into()),
+            "{part}"
+        );
+        assert_eq!(process["exit_code"].as_u64(), code, "{part}");
+        ran.is("/devices/0/live_bytes", 3 * MIB);
+    }
+}
+
+#[test]
+fn a_rust_program_that_aborts_ends_as_ever() {
+    let program = Bench::shared().path("panics");
+    let status = Command::new("rustc")
+        .args(["--edition", "2024", "-C", "panic=abort", "-g", "-o"])
+        .arg(&program)
+        .arg(root().join("tests/programs/panics.rs"))
+        .status()
+        .expect("a compiler");
+    assert!(status.success());
+    for (part, signal) in [
+        ("panic", libc::SIGABRT),
+        ("index", libc::SIGABRT),
+        ("overflow the stack", libc::SIGABRT),
+    ] {
+        let ran = dies_of(&program, &[part]);
+        assert_eq!(ran.output.status.signal(), Some(signal), "{part}");
+        assert_eq!(ran.report["complete"], true, "{part}");
+        ran.is("/process/signal", signal as u64)
+            .is("/devices/0/live_bytes", 3 * MIB);
+    }
+}
+
+/// The first process of a container ignores the signals that it has no handler for, but not its own crashes.
+#[test]
+fn the_first_process_of_a_container_ends_as_ever() {
+    let bench = Bench::shared();
+    let inside = |command: &Command| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-Urpf"]).arg(command.get_program());
+        unshare.args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => unshare.env(name, value),
+                None => unshare.env_remove(name),
+            };
+        }
+        unshare
+    };
+    let probe = inside(&bench.plain(Path::new("true"), &[])).output();
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT RUN: no namespace of processes: {probe:?}");
+        return;
+    }
+    let arguments = ["first process"];
+    let alone = inside(&bench.plain(&program(), &arguments))
+        .output()
+        .expect("it runs");
+    let mut run = bench.start(&program(), &arguments);
+    run.command.env("OOMHOOK_REPORT", run.folder.join("report"));
+    run.command = inside(&run.command);
+    let ran = run.finish();
+    is_the_same(&ran.output, &alone, &arguments);
+    assert_eq!(
+        String::from_utf8_lossy(&alone.stdout),
+        "lives on after 15, 2, 6\n"
+    );
+    assert_eq!(ran.report["complete"], true);
+    ran.is("/process/pid", 1)
+        .is("/process/signal", 11)
+        .leaks_are(&[("take", 3 * MIB, 1)]);
 }

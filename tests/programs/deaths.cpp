@@ -251,6 +251,19 @@ static void ignores() {
     raise(SIGUSR1);
 }
 
+/* Without a handler the kernel keeps these from the first process of a container. */
+static void is_the_first_process() {
+    REQUIRE(getpid() == 1);
+    for (int number : {SIGTERM, SIGINT, SIGABRT}) {
+        struct sigaction now = {};
+        CHECK(sigaction(number, nullptr, &now));
+        REQUIRE(now.sa_handler == SIG_DFL);
+        CHECK(kill(1, number));
+    }
+    say("lives on after 15, 2, 6\n");
+    segfaults();
+}
+
 /* --- exec --- */
 
 static void executes(int form) {
@@ -360,6 +373,6 @@ int main(int argc, char **argv) {
           {"once with info", handler_once_with_info}, {"crash handler", [] { handles(SIGSEGV, 0, crash_handler); segfaults(); }},
           {"own stack", handler_on_its_own_stack}, {"survive", survives}, {"look", looks}, {"ignore", ignores},
           {"exec", [] { executes(number); }}, {"failing exec", fails_to_execute}, {"spawn", spawns},
-          {"vanish", vanishes_in_an_exit_handler});
+          {"vanish", vanishes_in_an_exit_handler}, {"first process", is_the_first_process});
     return 0;
 }

@@ -179,7 +179,7 @@ static void forks_under_load(void) {
     alarm(120);
     take(1 * MIB);
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, allocate_on_and_on, &counts[i]));
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 1000; i++) {
         pid_t child = fork();
         if (child == 0) {
             /* CUDA is of no use here. */

@@ -243,7 +243,7 @@ fn running_and_killed_processes_do_not_leak() {
     );
     assert_eq!(
         first_line(&world.report()),
-        "oomhook: ended by signal 15, 10.0 MiB live in 1 block; peak 10.0 MiB on GPU 0"
+        "oomhook: ended by SIGTERM, 10.0 MiB live in 1 block; peak 10.0 MiB on GPU 0"
     );
 }
 

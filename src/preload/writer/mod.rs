@@ -32,6 +32,7 @@ use file::Output;
 use hold::Seeming;
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::OUT_OF_MEMORY;
+use oomhook_report::sentences::signal;
 use oomhook_trace::record::EndKind;
 use oomhook_trace::{Encoder, Event, Header, Record, What};
 use std::io;
@@ -553,7 +554,7 @@ impl Writer {
         process::watch_signals_again();
         // The note stands behind the closing record and so denies it.
         self.note(match end.signal {
-            Some(signal) => format!("the process lived on after signal {signal}"),
+            Some(number) => format!("the process lived on after {}", signal(number)),
             None => "the process lived on after an exec that failed".to_owned(),
         });
     }

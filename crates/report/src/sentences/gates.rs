@@ -113,7 +113,7 @@ pub fn gate_not_ended(report: &Report) -> String {
 fn how_it_stands(report: &Report) -> String {
     match (report.process.end, report.process.signal) {
         (ProcessEnd::Running, _) => "still running".to_owned(),
-        (ProcessEnd::Signal, Some(signal)) => format!("ended by signal {signal}"),
+        (ProcessEnd::Signal, Some(number)) => format!("ended by {}", signal(number)),
         (ProcessEnd::Signal, None) => "ended by a signal".to_owned(),
         (ProcessEnd::Exec, _) => "replaced by exec".to_owned(),
         _ => "its trace ends early (the process was killed or the file was cut)".to_owned(),
