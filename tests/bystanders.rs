@@ -162,7 +162,7 @@ fn the_library_exports_the_hooked_names_and_dlsym() {
     let mut wanted: BTreeSet<_> = hooked().into_iter().collect();
     // And the ends that nobody else would tell of, and what a program says of signals.
     let ends = "dlsym _exit _Exit quick_exit execve execv execvp execvpe execl execlp execle fexecve execveat";
-    let signals = "sigaction signal bsd_signal ssignal sysv_signal __sysv_signal";
+    let signals = "sigaction signal sigset bsd_signal ssignal sysv_signal __sysv_signal";
     let others = ends.split(' ').chain(signals.split(' '));
     wanted.extend(others.map(str::to_owned));
     // And the names that PyTorch's word for "out of memory" has had.

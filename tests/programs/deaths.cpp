@@ -15,6 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* sigset is old, and programs that use it are, too. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 extern char **environ;
 
 extern "C" SITE void *take(size_t size) {
@@ -226,6 +229,15 @@ static void looks() {
         printf("%d %x %d %d\n", number, now.sa_flags, sigismember(&now.sa_mask, SIGUSR2), sigismember(&now.sa_mask, SIGKILL));
         REQUIRE(now.sa_handler == SIG_DFL);
     }
+    REQUIRE(sigset(SIGTERM, counts) == SIG_DFL);
+    REQUIRE(sigset(SIGTERM, SIG_DFL) == counts);
+    REQUIRE(sigset(SIGTERM, SIG_HOLD) == SIG_DFL);
+    REQUIRE(sigset(SIGTERM, SIG_DFL) == SIG_HOLD);
+    CHECK(siginterrupt(SIGTERM, 1));
+    REQUIRE(signal(SIGTERM, counts) == SIG_DFL);
+    CHECK(sigaction(SIGTERM, nullptr, &now));
+    printf("interrupting %x\n", now.sa_flags);
+    signal(SIGTERM, SIG_DFL);
     EXPECT(-1, sigaction(SIGKILL, &now, nullptr));
     EXPECT(-1, sigaction(99, nullptr, &now));
     REQUIRE(signal(SIGKILL, counts) == SIG_ERR && errno == EINVAL);

@@ -65,12 +65,6 @@ fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     ask(glibc_dlsym(), handle, name)
 }
 
-/// The function of this name behind us in the order of look-up.
-#[cfg_attr(test, allow(dead_code))]
-pub fn next(name: &CStr) -> *mut c_void {
-    look_up(libc::RTLD_NEXT, name)
-}
-
 /// A look-up through the chain, as the caller of our `dlsym` would make it without us. (Not for RTLD_NEXT, which a wrapper
 /// in the chain takes relative to itself.)
 #[inline(never)]

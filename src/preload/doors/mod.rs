@@ -68,7 +68,6 @@ pub fn driver_symbol(name: &CStr) -> *mut c_void {
 }
 
 /// A function of the loaded library with this soname, however privately it is loaded; null if there is none.
-#[cfg_attr(test, allow(dead_code))]
 pub fn symbol_of(soname: &[u8], name: &CStr) -> *mut c_void {
     let mut found = None;
     elf::each(&mut |object| {
@@ -79,6 +78,14 @@ pub fn symbol_of(soname: &[u8], name: &CStr) -> *mut c_void {
         is_it
     });
     found.unwrap_or(std::ptr::null_mut())
+}
+
+/// A function of the C library, or of a library preloaded after us that stands before it: what a caller would have reached
+/// without us. Asks the loaded objects themselves: the loader's lock may be held by who waits for us, and `dlerror` is the
+/// program's.
+pub fn behind_us(name: &CStr) -> *mut c_void {
+    let wrapper = runtime::preloaded_after_us(name);
+    wrapper.unwrap_or_else(|| symbol_of(b"libc.so.6", name))
 }
 
 /// An address inside this library.

@@ -2,7 +2,7 @@
 //!
 //! The kernel knows which handler is installed; kept here is only what the program believes where that is one of ours.
 
-use super::super::doors::dlsym;
+use super::super::doors;
 use super::super::state;
 use super::signals::{self, ended, is_watched, once};
 use std::ffi::{CStr, c_int, c_void};
@@ -107,7 +107,7 @@ fn real(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     if !known.is_null() {
         return known;
     }
-    let found = dlsym::next(name);
+    let found = doors::behind_us(name);
     cache.store(found, Ordering::Release);
     found
 }
@@ -297,9 +297,22 @@ fn set_simply(signal: c_int, handler: usize, flags: c_int) -> usize {
     }
 }
 
+/// The handler that a call answers, as the program believes it to be.
+#[cfg_attr(test, allow(dead_code))]
+fn of_the_program(signal: c_int, call: impl FnOnce() -> usize) -> usize {
+    let believed = view(signal).map(View::load);
+    let before = call();
+    match believed {
+        Some(believed) if is_watched(signal) && is_ours(before) => believed.handler,
+        _ => before,
+    }
+}
+
 #[cfg(not(test))]
 mod export {
-    use super::{c_int, is_watched, real, set, set_simply};
+    use super::{
+        c_int, is_recorded_here, is_watched, of_the_program, real, set, set_simply, stand_in,
+    };
     use std::ffi::{CStr, c_void};
     use std::sync::atomic::AtomicPtr;
 
@@ -315,7 +328,7 @@ mod export {
         unsafe { set(signal, new, old) }
     }
 
-    /// Ours where we stand in for default actions, else the real function of that name.
+    /// Ours where it is about a default action, else the real function of that name.
     fn simple(
         cache: &AtomicPtr<c_void>,
         name: &CStr,
@@ -324,11 +337,32 @@ mod export {
         handler: usize,
     ) -> usize {
         let found = real(cache, name);
-        if is_watched(signal) || found.is_null() {
+        let becomes_default = handler == libc::SIG_DFL || flags & libc::SA_RESETHAND != 0;
+        if found.is_null() || is_watched(signal) && becomes_default {
             return set_simply(signal, handler, flags);
         }
-        // SAFETY: the next function of this name has its signature; the arguments are the caller's own.
-        unsafe { std::mem::transmute::<*mut c_void, Signal>(found)(signal, handler) }
+        // SAFETY: the next function of this name has its signature.
+        let call = unsafe { std::mem::transmute::<*mut c_void, Signal>(found) };
+        // SAFETY: the caller's own arguments.
+        of_the_program(signal, || unsafe { call(signal, handler) })
+    }
+
+    /// `sigset` of System V, which also blocks.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
+        static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+        let found = real(&REAL, c"sigset");
+        if found.is_null() {
+            return libc::SIG_ERR;
+        }
+        // SAFETY: the next function of this name has its signature.
+        let call = unsafe { std::mem::transmute::<*mut c_void, Signal>(found) };
+        // SAFETY: the caller's own arguments.
+        let before = of_the_program(signal, || unsafe { call(signal, handler) });
+        if handler == libc::SIG_DFL && is_watched(signal) && is_recorded_here() {
+            stand_in(signal);
+        }
+        before
     }
 
     macro_rules! simple {

@@ -69,7 +69,7 @@ fn immediately(code: c_int) -> ! {
 #[cfg(not(test))]
 mod export {
     use super::{immediately, remember};
-    use crate::preload::doors::dlsym;
+    use crate::preload::doors;
     use std::ffi::c_int;
 
     #[unsafe(no_mangle)]
@@ -85,7 +85,7 @@ mod export {
     #[unsafe(no_mangle)]
     unsafe extern "C" fn quick_exit(code: c_int) -> ! {
         remember(code);
-        let real = dlsym::next(c"quick_exit");
+        let real = doors::behind_us(c"quick_exit");
         if real.is_null() {
             immediately(code)
         }

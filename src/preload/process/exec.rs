@@ -1,7 +1,7 @@
 //! `exec`: another program takes the process's place, and with this one goes all its memory on the device. The trace is
 //! closed before, since nothing of ours is left after; if the call fails, it goes on.
 
-use super::super::doors::dlsym;
+use super::super::doors;
 use super::super::state;
 use super::super::thread;
 use super::super::writer::hold;
@@ -65,7 +65,7 @@ type List = *const *const c_char;
 /// Calls the function of this name behind us.
 macro_rules! real {
     ($name:literal ($($type:ty),*) ($($argument:expr),*)) => {{
-        let found = dlsym::next($name);
+        let found = doors::behind_us($name);
         if found.is_null() {
             // SAFETY: the location of this thread's errno is always valid.
             unsafe { *libc::__errno_location() = libc::ENOSYS };
@@ -125,7 +125,7 @@ unsafe extern "C" fn with_environment_behind(path: *const c_char, arguments: Lis
 #[cfg(not(test))]
 mod export {
     use super::{
-        List, by_name, by_path, closed, dlsym, is_command, is_open, with_environment,
+        List, by_name, by_path, closed, doors, is_command, is_open, with_environment,
         with_environment_behind,
     };
     use std::ffi::{c_char, c_int};
