@@ -10,7 +10,7 @@ use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
 pub use super::talk::say;
-use super::{channel, memory, process, writer};
+use super::{channel, memory, on_demand, process, writer};
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -131,6 +131,9 @@ fn begin() -> bool {
         return false;
     }
     process::watch_the_end();
+    if let Some(signal) = recorder.config.signal {
+        on_demand::watch_signal(signal);
+    }
     true
 }
 
@@ -162,4 +165,5 @@ pub fn finish() {
 /// is unusable in the child of a process that has initialised it.
 pub fn abandon() {
     STATE.store(OFF, Ordering::Release);
+    on_demand::in_child();
 }

@@ -9,6 +9,8 @@ mod disk;
 mod file;
 mod header;
 mod keep;
+mod now;
+mod presence;
 mod sink;
 mod translate;
 
@@ -197,6 +199,8 @@ struct Writer {
     shortage: Option<&'static str>,
     /// Highest flush ticket that was passed on.
     served: u64,
+    /// The flush ticket at which a report is to be made, if one was asked for.
+    report_at: Option<u64>,
 }
 
 impl Writer {
@@ -225,6 +229,7 @@ impl Writer {
             summary: recorder.config.keep == Keep::Summary,
             shortage: None,
             served: 0,
+            report_at: None,
             header,
             output,
         }
@@ -255,6 +260,7 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => return,
             }
             unchecked = 0;
+            self.hear_signal();
             if serving.is_none() {
                 let wanted = FLUSH_WANTED.load(Ordering::Acquire);
                 if wanted > self.served {
@@ -265,6 +271,8 @@ impl Writer {
                 && taken >= until
             {
                 self.flush();
+                self.bring_state();
+                self.report_now(ticket);
                 self.served = ticket;
                 if !self.output.flush(ticket) {
                     FLUSH_DONE.store(ticket, Ordering::Release);
