@@ -4,6 +4,7 @@
 #include "driver.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,17 @@ static void raise_often(long times) {
     }
 }
 
+/* Allocates and frees until there is an order; how often. */
+static long churn(void) {
+    struct pollfd orders = {.fd = STDIN_FILENO, .events = POLLIN};
+    long times = 0;
+    while (times % 1000 != 0 || poll(&orders, 1, 0) == 0) {
+        take(1 + times++ % 5000);
+        give_back();
+    }
+    return times;
+}
+
 /* In the child: the signal's disposition, by its effect, in a child of its own. */
 static int child_dies_of_it(void) {
     pid_t pid = fork();
@@ -95,10 +107,7 @@ int main(void) {
         } else if (strcmp(word, "free") == 0) {
             give_back();
         } else if (strcmp(word, "churn") == 0) {
-            for (long at = 0; at < number; at++) {
-                take(1 + at % 5000);
-                give_back();
-            }
+            answer = churn();
         } else if (strcmp(word, "many") == 0) {
             /* The signal after each allocation. */
             for (long at = 0; at < number; at++) {

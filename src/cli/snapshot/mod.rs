@@ -9,6 +9,7 @@ use ask::{Answer, Found, PATIENCE, Written};
 use clap::Args;
 use oomhook_report::sentences;
 use process::Process;
+use std::time::Duration;
 
 /// Report on a process that is running, as it is now; it goes on undisturbed
 #[derive(Args)]
@@ -37,7 +38,7 @@ fn pid(text: &str) -> Result<u32, String> {
 pub fn run(options: &Options) -> Result<u8, String> {
     let process = Process::find(options.pid)?;
     let suppressions = traces::suppressions()?;
-    let result = match ask::find(&process)? {
+    let result = match look(&process)? {
         Found::Trace(written) => tell(&process, written, &suppressions, &options.view).map(|()| 0),
         Found::OfParent(Some(parent)) => Err(format!(
             "process {} is a child of process {parent} and not recorded itself; try oomhook snapshot {parent}",
@@ -59,6 +60,19 @@ pub fn run(options: &Options) -> Result<u8, String> {
         ));
     }
     result
+}
+
+/// Looks for the trace; a recording that has just begun is given time to show itself.
+fn look(process: &Process) -> Result<Found, String> {
+    const LOOKS: u32 = 10;
+    for _ in 1..LOOKS {
+        let found = ask::find(process)?;
+        if !matches!(found, Found::Nothing) || process::is_recorded(process.pid) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ask::find(process)
 }
 
 fn tell(
