@@ -214,7 +214,9 @@ fn a_running_process_is_asked_again_and_again() {
     let (next, body) = (
         format!("next: oomhook snapshot {}\n", live.pid()),
         |all: &str| {
-            all.rsplit_once("\nnext: ")
+            // Not the lines on the process: time goes by.
+            let body = all.split_once("\n\n").expect("sections").1;
+            body.rsplit_once("\nnext: ")
                 .expect("a next command")
                 .0
                 .to_owned()
@@ -350,6 +352,20 @@ fn locks_that_the_program_loses_come_back() {
         });
         assert_eq!(figures(&asked(live.pid())), (1, 0, 3 * MIB));
     }
+}
+
+#[test]
+fn what_exec_replaces_does_not_run_any_more() {
+    let mut live = Live::with(3, &[]);
+    let first = live.trace();
+    live.send("exec");
+    live.does("handled");
+    assert_eq!(end(&report(&first)), ("unfinished".into(), false));
+    refused(live.pid(), 3);
+    live.does("init");
+    live.does("alloc 5");
+    assert_eq!(figures(&asked(live.pid())), (1, 0, 5 * MIB));
+    assert_eq!(end(&report(&first)), ("unfinished".into(), false));
 }
 
 #[test]

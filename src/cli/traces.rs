@@ -10,7 +10,7 @@ use oomhook_trace::{Header, Reader};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A trace, read to its end.
 pub struct Trace {
@@ -191,6 +191,9 @@ pub fn read(
         // It was being written.
         replay.damage.pop();
     }
+    let so_far = SystemTime::now()
+        .duration_since(UNIX_EPOCH + Duration::from_nanos(replay.header.process.start_unix_ns));
+    let so_far_ns = running.then(|| so_far.map_or(0, |so_far| so_far.as_nanos() as u64));
     notes.extend(replay.damage.iter().map(|what| sentences::damaged(what)));
     if replay.first_segment > 0 {
         notes.push(sentences::starts_late(replay.first_segment));
@@ -203,6 +206,7 @@ pub fn read(
         facts: Facts {
             complete,
             running,
+            so_far_ns,
             damaged: !replay.damage.is_empty(),
             notes,
             suppressions: suppressions.clone(),

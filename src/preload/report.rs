@@ -64,6 +64,7 @@ fn make(recorder: &Recorder, books: &Books, width: usize, colour: bool, running:
     let facts = Facts {
         complete: !running,
         running,
+        so_far_ns: running.then(|| recorder.now()),
         // Naming a stack to its end takes as long again, and the text shows no more than the site.
         depth: Depth::ToSite,
         suppressions: suppressions(&recorder.config),

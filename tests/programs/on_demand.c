@@ -146,6 +146,8 @@ int main(void) {
                 int again = open(path, O_RDONLY);
                 if (again >= 0) close(again);
             }
+        } else if (strcmp(word, "exec") == 0) {
+            execl("/proc/self/exe", "on_demand", NULL);
         } else if (strcmp(word, "exit") == 0) {
             exit((int)number);
         }
