@@ -500,6 +500,59 @@ fn a_stopped_process_does_not_keep_anybody_waiting() {
     assert_eq!(figures(&asked(live.pid())), (1, 0, 3 * MIB));
 }
 
+/// The same program, started by a shell that does this before.
+fn after(shell: &str, command: &mut Command) {
+    let program = command.get_program().to_owned();
+    let mut changed = Command::new("sh");
+    changed
+        .arg("-c")
+        .arg(format!("{shell} exec \"$0\""))
+        .arg(program);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => changed.env(name, value),
+            None => changed.env_remove(name),
+        };
+    }
+    changed
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    *command = changed;
+}
+
+#[test]
+fn a_process_whose_place_is_full_still_runs() {
+    let mut live = Live::start_with(|command| {
+        command.env("OOMHOOK_KEEP", "all");
+        after("trap '' XFSZ; ulimit -f 64;", command);
+    });
+    let mut stderr = BufReader::new(live.child.stderr.take().expect("a pipe"));
+    live.does("init");
+    live.send("churn");
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("a line");
+    assert!(
+        line.contains("File too large; the trace ends here, the totals go on"),
+        "{line}"
+    );
+    live.send("handled");
+    assert!(live.line().starts_with("churn "));
+    assert_eq!(live.line(), "handled 0");
+    let trace = live.trace();
+    assert_eq!(end(&report(&trace)), ("running".into(), false));
+    let output = snapshot(live.pid(), &["--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stderr).contains("did not answer within 3.0 s"),
+        "{}",
+        text(&output.stderr)
+    );
+    live.signal("KILL");
+    live.child.wait().expect("it ends");
+    assert_eq!(end(&report(&trace)).0, "unfinished");
+}
+
 #[test]
 fn a_process_that_dies_while_it_is_asked_is_reported_as_dead() {
     let mut live = Live::with(3, &[]);
@@ -790,31 +843,15 @@ fn a_report_that_cannot_be_written_is_one_line() {
         )
     );
     assert_eq!(live.does("handled"), 0);
-    // A place that is full: /dev/full would be a device, so a file that may not grow.
+    // A place that is full: no file may have a byte.
     let folder = Bench::shared().new_folder();
     let path = folder.join("report.txt");
     let mut live = Live::start_with(|command| {
-        let program = command.get_program().to_owned();
-        let mut limited = Command::new("sh");
-        // No file may have a byte; the trace is none then, either.
-        limited
-            .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\""])
-            .arg(program);
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => limited.env(name, value),
-                None => limited.env_remove(name),
-            };
-        }
-        limited
+        command
             .env("OOMHOOK_SIGNAL", "USR2")
             .env("OOMHOOK_REPORT", &path)
             .env("OOMHOOK_KEEP", "none");
-        limited
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        *command = limited;
+        after("trap '' XFSZ; ulimit -f 0;", command);
     });
     live.does("init");
     live.does("raise 1");
@@ -832,20 +869,10 @@ fn a_report_that_cannot_be_written_is_one_line() {
 #[test]
 fn where_nobody_listens_the_program_goes_on() {
     let mut live = Live::start_with(|command| {
-        let program = command.get_program().to_owned();
-        let mut closed = Command::new("sh");
-        closed.args(["-c", "exec \"$0\" 2>&-"]).arg(program);
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => closed.env(name, value),
-                None => closed.env_remove(name),
-            };
-        }
-        closed
+        command
             .env("OOMHOOK_SIGNAL", "USR2")
             .env("OOMHOOK_REPORT", "stderr");
-        closed.stdin(Stdio::piped()).stdout(Stdio::piped());
-        *command = closed;
+        after("exec 2>&-;", command);
     });
     live.does("init");
     live.does("alloc 2");

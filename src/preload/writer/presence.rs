@@ -15,12 +15,16 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_ON_NETWORK: Duration = Duration::from_secs(1);
 /// There the locks are taken anew at each so many looks only.
 const RENEW_ON_NETWORK: u32 = 10;
+/// One look waits no longer than so many, however long there has been a request at each.
+const MOST_INSISTENCE: u32 = 20;
 
 /// The state of the locks.
 pub struct Presence {
     on_network: bool,
     looks: u32,
     next: Instant,
+    /// Looks in a row that have found a request.
+    insistence: u32,
     /// Requests answered, twice; odd while one is being answered.
     count: i64,
     /// The flush that answers.
@@ -33,6 +37,7 @@ impl Presence {
         Presence {
             on_network,
             looks: 0,
+            insistence: 0,
             next: Instant::now(),
             count: 0,
             ticket: None,
@@ -64,7 +69,12 @@ impl Presence {
         if renew {
             self.show(file);
         }
-        if self.ticket.is_none() && is_asked(file) {
+        if self.ticket.is_none() && !is_asked(file) {
+            self.insistence = 0;
+        } else if self.ticket.is_none() {
+            // Whoever stops while he asks must not have the file written to all the time.
+            self.insistence = (self.insistence + 1).min(MOST_INSISTENCE);
+            self.next += LOOK * (self.insistence - 1);
             // First the count: what is sent from here on need not be in the answer.
             self.step(file);
             self.ticket = Some(now::bring_up_to_date());
