@@ -8,8 +8,10 @@ mod library;
 mod names;
 pub mod output;
 mod pattern;
+mod presence;
 mod report;
 mod run;
+mod snapshot;
 mod traces;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +34,7 @@ struct Command {
 enum Verb {
     Run(run::Options),
     Report(report::Options),
+    Snapshot(snapshot::Options),
     Check(check::Options),
     Env(env::Options),
     Demo(demo::Options),
@@ -49,6 +52,7 @@ pub fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Run(options) => run::run(&options),
         Verb::Report(options) => finish("report", report::run(&options).map(|()| 0)),
+        Verb::Snapshot(options) => finish("snapshot", snapshot::run(&options)),
         Verb::Check(options) => finish("check", check::run(&options)),
         Verb::Env(options) => finish("env", env::run(&options).map(|()| 0)),
         Verb::Demo(options) => demo::run(&options),

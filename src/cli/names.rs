@@ -39,6 +39,13 @@ impl NameOptions {
         Files::new(self.places())
     }
 
+    /// The same; the files of what was recorded are below `root`, unless the user has said where.
+    pub fn files_below(&self, root: Option<PathBuf>) -> Files {
+        let mut places = self.places();
+        places.sysroot = places.sysroot.or(root);
+        Files::new(places)
+    }
+
     /// Reads files on behalf of the command that started this one.
     pub fn answer(&self) {
         symbols::serve(self.places());

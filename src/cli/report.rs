@@ -18,6 +18,13 @@ pub struct Options {
     /// Trace files, or directories of one run's traces
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    view: View,
+}
+
+/// What is to be seen of traces.
+#[derive(Args)]
+pub struct View {
     /// Print JSON (schema 1) instead of text
     #[arg(long, conflicts_with_all = ["top", "by", "at"])]
     json: bool,
@@ -33,8 +40,9 @@ pub struct Options {
     /// In stacks (--by stack), also show frames of the Python interpreter
     #[arg(long, requires = "by")]
     all_frames: bool,
+    /// Where names are looked for.
     #[command(flatten)]
-    names: NameOptions,
+    pub names: NameOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,20 +72,33 @@ const ROWS: usize = 20;
 /// In words, when there is nothing to read.
 pub fn run(options: &Options) -> Result<(), String> {
     let traces = traces::load(&options.traces)?;
-    let mut symbols = options.names.files();
-    if options.json {
-        return output::data(&json(&traces, &mut symbols)?);
+    let mut symbols = options.view.names.files();
+    print(&traces, &options.traces, &options.view, &mut symbols)
+}
+
+/// Prints what is to be seen; `named` is what the traces are called in the next command.
+///
+/// # Errors
+/// In words, when it cannot be printed.
+pub fn print(
+    traces: &[Trace],
+    named: &[PathBuf],
+    view: &View,
+    symbols: &mut Files,
+) -> Result<(), String> {
+    if view.json {
+        return output::data(&json(traces, symbols)?);
     }
     let mut style = output::style_of_stdout();
-    style.all_frames = options.all_frames;
-    if options.by.is_some() || options.at.is_some() {
-        style.top = options.top.map_or(ROWS, |top| top as usize);
-        return output::data(&tables(&traces, &mut symbols, options, &style));
+    style.all_frames = view.all_frames;
+    if view.by.is_some() || view.at.is_some() {
+        style.top = view.top.map_or(ROWS, |top| top as usize);
+        return output::data(&tables(traces, named, symbols, view, &style));
     }
-    if let Some(top) = options.top {
+    if let Some(top) = view.top {
         style.top = top as usize;
     }
-    output::data(&texts(&traces, &mut symbols, &style))
+    output::data(&texts(traces, symbols, &style))
 }
 
 fn json(traces: &[Trace], symbols: &mut Files) -> Result<String, String> {
@@ -90,8 +111,14 @@ fn json(traces: &[Trace], symbols: &mut Files) -> Result<String, String> {
         .map_err(|error| format!("the report cannot be written as JSON: {error}"))
 }
 
-fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Style) -> String {
-    let by = match options.by {
+fn tables(
+    traces: &[Trace],
+    named: &[PathBuf],
+    symbols: &mut Files,
+    view: &View,
+    style: &Style,
+) -> String {
+    let by = match view.by {
         None | Some(GroupBy::Site) => By::Site,
         Some(GroupBy::Library) => By::Library,
         Some(GroupBy::Stack) => By::Stack,
@@ -100,7 +127,7 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
         Some(GroupBy::Space) => By::Space,
         Some(GroupBy::Device) => By::Device,
     };
-    let at = match options.at {
+    let at = match view.at {
         None | Some(Instant::Peak) => At::Peak,
         Some(Instant::Exit) => At::Exit,
         Some(Instant::Oom) => At::Oom,
@@ -127,8 +154,8 @@ fn tables(traces: &[Trace], symbols: &mut Files, options: &Options, style: &Styl
     let mut seen = HashSet::new();
     notes.retain(|note| seen.insert(note.clone()));
     text.push_str(&text::notes(&notes, style));
-    let named = options.traces.iter();
     let named: Vec<String> = named
+        .iter()
         .map(|path| text::quoted(&path.to_string_lossy()))
         .collect();
     let named = named.join(" ");
@@ -164,6 +191,7 @@ fn text_of(trace: &Trace, place: usize, symbols: &mut Files, style: &Style) -> S
     }
     let style = Style {
         trace: Some(trace.path.to_string_lossy().into_owned()),
+        pid: trace.owner.and_then(|owner| owner.pid),
         ..style.clone()
     };
     let text = text::render(&report, &style);

@@ -1,13 +1,16 @@
 //! Traces named on the command line: files, or directories of one run's traces.
 
 use crate::cli::output;
+use crate::cli::presence::{self, Owner};
 use crate::symbols::Files;
 use oomhook_ledger::{Ledger, replay};
 use oomhook_report::{Facts, Report, Resolver, Suppressions, sentences};
 use oomhook_trace::read::{Ending, OpenError};
 use oomhook_trace::{Header, Reader};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A trace, read to its end.
 pub struct Trace {
@@ -17,6 +20,8 @@ pub struct Trace {
     pub header: Header,
     /// The books.
     pub ledger: Ledger,
+    /// Who records into it now.
+    pub owner: Option<Owner>,
     /// What a report depends on besides.
     pub facts: Facts,
 }
@@ -126,17 +131,69 @@ fn unreadable(error: &std::io::Error) -> String {
 }
 
 fn load_file(path: &Path, suppressions: &Suppressions) -> Result<Trace, String> {
-    let reader = Reader::open(path).map_err(|error| match error {
+    const MOST: u32 = 3;
+    let mut tries = 1;
+    loop {
+        let file = open(path).map_err(|error| unreadable(&error))?;
+        let again = file.try_clone().map_err(|error| unreadable(&error))?;
+        let owner = presence::owner(&file);
+        let trace = read(file, path, suppressions, owner)?;
+        // Meanwhile the process may have ended, or another file may have taken the place of one that is kept in a bound.
+        let is_settled = match owner {
+            Some(_) => presence::owner(&again).is_some(),
+            None => is_the_file(path, &again),
+        };
+        if trace.facts.complete || is_settled || tries == MOST {
+            return Ok(trace);
+        }
+        tries += 1;
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    Ok(file)
+}
+
+fn is_the_file(path: &Path, file: &File) -> bool {
+    let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
+    match (std::fs::metadata(path), file.metadata()) {
+        (Ok(there), Ok(here)) => identity(there) == identity(here),
+        _ => true,
+    }
+}
+
+/// Reads an open trace, into which `owner` was seen to record before.
+///
+/// # Errors
+/// In words that go on after its name, when it is none.
+pub fn read(
+    file: File,
+    path: &Path,
+    suppressions: &Suppressions,
+    owner: Option<Owner>,
+) -> Result<Trace, String> {
+    let reader = Reader::new(file).map_err(|error| match error {
         OpenError::Io(error) => unreadable(&error),
         other => other.to_string(),
     })?;
-    let replay = replay(reader);
+    let mut replay = replay(reader);
     let complete = replay.ending == Ending::Complete;
-    let running = !complete && is_running(&replay.header);
+    let running = !complete && owner.is_some();
     let mut notes = Vec::new();
     if !complete && !running {
         notes.push(sentences::ends_early(replay.ledger.totals().allocs));
     }
+    if running && replay.cut {
+        // It was being written.
+        replay.damage.pop();
+    }
+    let so_far = SystemTime::now()
+        .duration_since(UNIX_EPOCH + Duration::from_nanos(replay.header.process.start_unix_ns));
+    let so_far_ns = running.then(|| so_far.map_or(0, |so_far| so_far.as_nanos() as u64));
     notes.extend(replay.damage.iter().map(|what| sentences::damaged(what)));
     if replay.first_segment > 0 {
         notes.push(sentences::starts_late(replay.first_segment));
@@ -145,27 +202,17 @@ fn load_file(path: &Path, suppressions: &Suppressions) -> Result<Trace, String> 
         path: path.to_owned(),
         header: replay.header,
         ledger: replay.ledger,
+        owner: owner.filter(|_| running),
         facts: Facts {
             complete,
             running,
+            so_far_ns,
             damaged: !replay.damage.is_empty(),
             notes,
             suppressions: suppressions.clone(),
             ..Facts::default()
         },
     })
-}
-
-/// True if the watched process still runs, on this machine.
-fn is_running(header: &Header) -> bool {
-    let process = &header.process;
-    let here = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    if here.is_ok_and(|host| host.trim_end() != process.host) || process.executable.is_empty() {
-        return false;
-    }
-    // A number may be given again; the same program under the same number is taken for the same process.
-    std::fs::read_link(format!("/proc/{}/exe", process.pid))
-        .is_ok_and(|program| program == Path::new(&process.executable))
 }
 
 /// The suppressions that the environment names.

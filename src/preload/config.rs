@@ -1,10 +1,11 @@
 //! The settings: one table of environment variables. Read when the recording begins, so that a program that sets them
 //! for itself before its first CUDA call is heard.
 
+use super::signals;
 use oomhook_report::Capacity;
 use oomhook_report::capacity::settings;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsString, c_int};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStringExt;
 
@@ -52,6 +53,8 @@ pub struct Config {
     pub python_stacks: bool,
     /// `OOMHOOK_DEPTH`.
     pub depth: usize,
+    /// `OOMHOOK_SIGNAL`: asks for a report now.
+    pub signal: Option<c_int>,
     /// `OOMHOOK_SUPPRESS`: path of the list of known leaks.
     pub suppress: Option<String>,
     /// `OOMHOOK_CAPACITY`: what devices are pretended to have.
@@ -74,6 +77,7 @@ impl Default for Config {
             native_stacks: true,
             python_stacks: true,
             depth: 64,
+            signal: None,
             suppress: None,
             capacity: None,
             fail_nth: None,
@@ -143,6 +147,14 @@ impl Config {
                     super::stack::MOST_FRAMES,
                     config.depth
                 )),
+            }
+        }
+        if let Some(signal) = value("OOMHOOK_SIGNAL") {
+            config.signal = signals::parse(&signal);
+            if config.signal.is_none() {
+                complaints.push(format!(
+                    "OOMHOOK_SIGNAL={signal} is no signal that can ask for a report (such as USR2); none is used"
+                ));
             }
         }
         config.suppress = value("OOMHOOK_SUPPRESS").map(|path| from_here(&path));
@@ -261,6 +273,7 @@ mod tests {
             ("OOMHOOK_STACKS", "python"),
             ("OOMHOOK_KEEP", "1.5MiB"),
             ("OOMHOOK_DEPTH", "8"),
+            ("OOMHOOK_SIGNAL", "SIGUSR2"),
             ("OOMHOOK_LABELS", "sha=abc\njunk\nbranch=main=x"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
@@ -279,6 +292,7 @@ mod tests {
             );
         }
         assert_eq!(config.depth, 8);
+        assert_eq!(config.signal, Some(libc::SIGUSR2));
         assert_eq!(config.keep, Keep::Bytes(1_572_864));
         for (text, keep) in [
             ("all", Keep::All),
@@ -313,6 +327,7 @@ mod tests {
             ("OOMHOOK_DEPTH", "0"),
             ("OOMHOOK_DEPTH", "many"),
             ("OOMHOOK_STACKS", "perl"),
+            ("OOMHOOK_SIGNAL", "KILL"),
             ("OOMHOOK_KEEP", "12XB"),
             ("OOMHOOK_KEEP", "1KiB"),
             ("OOMHOOK_CAPACITY", "12XB"),

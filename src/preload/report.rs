@@ -32,10 +32,10 @@ pub fn print(recorder: &Recorder, books: &Books<'_>) {
         ReportTo::Off => {}
         ReportTo::Stderr => {
             let (width, colour) = terminal();
-            talk::write(&make(recorder, books, width, colour));
+            talk::write(&make(recorder, books, width, colour, false));
         }
         ReportTo::Path(_) => {
-            let text = make(recorder, books, 80, false);
+            let text = make(recorder, books, 80, false, false);
             if let Err(error) = write_to_file(recorder, books, &text) {
                 state::say(&format!("{error}; it follows"));
                 talk::write(&text);
@@ -83,9 +83,45 @@ fn open_again((path, device, inode): &(PathBuf, u64, u64)) -> Option<File> {
     ((about.dev(), about.ino()) == (*device, *inode)).then_some(file)
 }
 
-fn make(recorder: &Recorder, books: &Books<'_>, width: usize, colour: bool) -> String {
+/// Prints a report of the process as it is now; it goes on. Where the report's place cannot be written, a line says so.
+pub fn print_now(recorder: &Recorder, books: &Books<'_>) {
+    match &recorder.config.report {
+        ReportTo::Off => {}
+        ReportTo::Stderr => {
+            let (width, colour) = terminal();
+            talk::write(&make(recorder, books, width, colour, true));
+        }
+        ReportTo::Path(pattern) => {
+            let wanted = place::expand(pattern, &names(books.header));
+            let text = make(recorder, books, 80, false, true);
+            if let Err(error) = write_new(Path::new(&wanted), &text) {
+                state::say(&format!(
+                    "cannot write the report to {wanted}: {error}; the program goes on (set OOMHOOK_REPORT)"
+                ));
+            }
+        }
+    }
+}
+
+/// Writes a new file; what does not fit leaves none behind.
+fn write_new(wanted: &Path, text: &str) -> std::io::Result<()> {
+    let (mut file, path) = place::create(wanted)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        let _ = std::fs::remove_file(&path);
+    })
+}
+
+fn make(
+    recorder: &Recorder,
+    books: &Books<'_>,
+    width: usize,
+    colour: bool,
+    running: bool,
+) -> String {
     let facts = Facts {
-        complete: true,
+        complete: !running,
+        running,
+        so_far_ns: running.then(|| recorder.now()),
         // Naming a stack to its end takes as long again, and the text shows no more than the site.
         depth: Depth::ToSite,
         suppressions: suppressions(&recorder.config),
@@ -100,6 +136,7 @@ fn make(recorder: &Recorder, books: &Books<'_>, width: usize, colour: bool) -> S
         width,
         colour,
         trace,
+        pid: Some(books.header.process.pid),
         ..Style::default()
     };
     // A job of many ranks should not print the same healthy report many times.
@@ -108,7 +145,7 @@ fn make(recorder: &Recorder, books: &Books<'_>, width: usize, colour: bool) -> S
         .process
         .local_rank
         .is_some_and(|rank| rank != 0);
-    if other_rank && text::is_unremarkable(&report) {
+    if !running && other_rank && text::is_unremarkable(&report) {
         text::one_line(&report, &style)
     } else {
         text::render(&report, &style)

@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_void};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Kernel ids of our threads; 0 where there is none.
-static TIDS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+/// Kernel ids of our threads; 0 where there is none. The writer's and the file's are always there; one asks the driver for
+/// figures at the end, one makes a report on demand.
+static TIDS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
 struct Start {
     name: &'static CStr,

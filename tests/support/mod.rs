@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 mod artefacts;
 mod bench;
+pub mod live;
 pub mod naming;
 
 #[allow(unused_imports, reason = "as above")]

@@ -101,7 +101,7 @@ impl Effect {
 }
 
 /// The open announcements of all threads.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Announcements {
     threads: Map<ThreadId, VecDeque<Announcement>>,
     serial: u64,

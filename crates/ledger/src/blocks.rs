@@ -117,7 +117,7 @@ pub struct Slot {
 const PER_CHUNK: usize = 4096;
 
 /// All blocks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Blocks {
     // Chunks keep growth from moving (and for a while doubling) everything.
     chunks: Vec<Vec<Block>>,

@@ -37,7 +37,7 @@ pub struct Thread {
 }
 
 /// All definitions so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Definitions {
     calls: Map<CallId, String>,
     libraries: Map<LibraryId, (Library, Option<u64>)>,

@@ -89,7 +89,7 @@ impl From<Columns> for Ended {
 }
 
 /// The blocks that ended lately.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct History {
     ring: Vec<Ended>,
     next: usize,

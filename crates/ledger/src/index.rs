@@ -5,7 +5,7 @@
 const SMALLEST: usize = 64;
 
 /// Each entry is the hash (high half) and the number plus one (low half); 0 is vacant.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Index {
     entries: Vec<u64>,
     used: usize,

@@ -97,7 +97,7 @@ pub struct End {
 }
 
 /// The books of one process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Ledger {
     pub(crate) definitions: Definitions,
     pub(crate) blocks: Blocks,

@@ -17,6 +17,8 @@ pub struct Replay {
     pub first_segment: u32,
     /// How the trace ends.
     pub ending: Ending,
+    /// The last of the damage is that the tail does not hold: of a file that is being written, the latest chunk.
+    pub cut: bool,
 }
 
 /// Reads a trace to its end. Where events are missing, the next checkpoint puts the books right again.
@@ -27,10 +29,13 @@ pub fn replay<R: Read + Seek>(mut reader: Reader<R>) -> Replay {
     // True while the ledger does not know what came before.
     let mut behind = true;
     let mut empty = true;
+    // True directly after a checkpoint. Where only states are kept and no events, each is newer than the one before it.
+    let mut at_checkpoint = false;
     for item in reader.by_ref() {
         match item {
             Item::Record(record) => {
                 ledger.apply(&record);
+                at_checkpoint = false;
                 if empty {
                     behind = false;
                 }
@@ -41,7 +46,7 @@ pub fn replay<R: Read + Seek>(mut reader: Reader<R>) -> Replay {
                 state,
                 records,
             } => {
-                if behind {
+                if behind || at_checkpoint {
                     match Ledger::restore(&state, &records) {
                         Ok(restored) => {
                             ledger = restored;
@@ -56,6 +61,7 @@ pub fn replay<R: Read + Seek>(mut reader: Reader<R>) -> Replay {
                     }
                 }
                 empty = false;
+                at_checkpoint = true;
             }
             Item::Damage { what } => {
                 damage.push(what);
@@ -67,6 +73,7 @@ pub fn replay<R: Read + Seek>(mut reader: Reader<R>) -> Replay {
     Replay {
         header: reader.header().clone(),
         ending: reader.ending(),
+        cut: reader.is_cut(),
         ledger,
         damage,
         first_segment,

@@ -106,7 +106,7 @@ impl Row {
 }
 
 /// All rows.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Rows {
     rows: Vec<Row>,
     numbers: Map<RowKey, RowId>,

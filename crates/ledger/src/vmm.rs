@@ -46,7 +46,7 @@ impl Default for Hold {
 }
 
 /// Holds and mappings; a block without an entry has one reference and no mapping.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Physical {
     holds: Map<Slot, Hold>,
     mappings: BTreeMap<u64, Mapping>,

@@ -32,6 +32,8 @@ pub struct Facts {
     pub complete: bool,
     /// The process has not ended.
     pub running: bool,
+    /// How long it has been recorded so far, if it has not ended: its latest event may be old.
+    pub so_far_ns: Option<u64>,
     /// Parts of the trace are lost.
     pub damaged: bool,
     /// What could not be read of the trace, and whatever else the reader should know.
@@ -166,7 +168,7 @@ pub fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
         local_rank: process.local_rank,
         job: process.job.clone(),
         start_time: units::timestamp(process.start_unix_ns),
-        duration_ns: ledger.last_ns(),
+        duration_ns: facts.so_far_ns.unwrap_or(0).max(ledger.last_ns()),
         end: match end.map(|end| end.kind) {
             Some(EndKind::Exit) => ProcessEnd::Exit,
             Some(EndKind::ImmediateExit) => ProcessEnd::ImmediateExit,

@@ -65,15 +65,21 @@ pub fn signal(number: u8) -> String {
     name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"))
 }
 
+/// The process has not ended.
+const STILL_RUNNING: &str = "still running";
+
+/// The process is gone, and has not said how.
+const NO_END: &str = "ended without a closing record (killed?)";
+
 /// Headline of a process that was cut short.
 #[must_use]
 pub fn headline_cut_short(end: ProcessEnd, by: Option<u8>, live: u64, number: u64) -> String {
     let how = match (end, by) {
         (ProcessEnd::Signal, Some(number)) => format!("ended by {}", signal(number)),
         (ProcessEnd::Signal, None) => "ended by a signal".to_owned(),
-        (ProcessEnd::Running, _) => "running".to_owned(),
+        (ProcessEnd::Running, _) => STILL_RUNNING.to_owned(),
         (ProcessEnd::Exec, _) => "replaced by exec".to_owned(),
-        _ => "no end recorded".to_owned(),
+        _ => NO_END.to_owned(),
     };
     format!("{how}, {} live in {}", bytes(live), blocks(number))
 }
@@ -140,8 +146,8 @@ pub fn end(report: &Report) -> String {
             None => "a signal".to_owned(),
         },
         ProcessEnd::Exec => "exec".to_owned(),
-        ProcessEnd::Unfinished => "no end recorded".to_owned(),
-        ProcessEnd::Running => "running".to_owned(),
+        ProcessEnd::Unfinished => NO_END.to_owned(),
+        ProcessEnd::Running => STILL_RUNNING.to_owned(),
     }
 }
 
@@ -345,6 +351,15 @@ pub fn more_notes(number: usize) -> String {
 pub fn ends_early(event: u64) -> String {
     format!(
         "trace ends early at event {event}: the process was killed or the file was cut; what came later is unknown"
+    )
+}
+
+/// A running process that was asked for its latest events, and has not brought its file up to date.
+#[must_use]
+pub fn no_answer(pid: u32, waited_ns: u64) -> String {
+    format!(
+        "process {pid} did not answer within {} (stopped, or its disk stands still?): this is what its trace held",
+        duration(waited_ns)
     )
 }
 

@@ -227,7 +227,7 @@ fn running_and_killed_processes_do_not_leak() {
     let report = world.report();
     assert_eq!(
         first_line(&report),
-        "oomhook: running, 10.0 MiB live in 1 block; peak 10.0 MiB on GPU 0"
+        "oomhook: still running, 10.0 MiB live in 1 block; peak 10.0 MiB on GPU 0"
     );
     assert_eq!(
         serde_json::to_value(report.process.end).ok(),

@@ -20,11 +20,13 @@
 //! | [`chunk`] | checksums, compression, resynchronisation |
 //! | [`mod@write`] | records to chunks |
 //! | [`read`] | a file to records, with its damage |
+//! | [`locks`] | how others see that the process lives, and ask it |
 #![forbid(unsafe_code)]
 
 pub mod chunk;
 pub mod columns;
 pub mod header;
+pub mod locks;
 pub mod read;
 pub mod record;
 pub mod write;

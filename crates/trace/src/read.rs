@@ -87,6 +87,7 @@ pub struct Reader<R = File> {
     queue: VecDeque<Item>,
     complete: bool,
     finished: bool,
+    cut: bool,
 }
 
 impl Reader<File> {
@@ -155,6 +156,7 @@ impl<R: Read + Seek> Reader<R> {
             queue: VecDeque::new(),
             complete: false,
             finished: false,
+            cut: false,
         })
     }
 
@@ -174,6 +176,12 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
+    /// True if the last damage is that the tail does not hold: of a file that is being written, the latest chunk.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     fn damage(&mut self, what: String) {
         self.queue.push_back(Item::Damage { what });
     }
@@ -190,6 +198,7 @@ impl<R: Read + Seek> Reader<R> {
         let mut fixed = [0u8; HEADER];
         if left < HEADER as u64 {
             self.finished = true;
+            self.cut = true;
             self.damage(format!("the file is cut {left} bytes into a chunk"));
             return Ok(());
         }
@@ -313,6 +322,7 @@ impl<R: Read + Seek> Reader<R> {
         }
         let lost = self.length - (from - 1);
         self.finished = true;
+        self.cut = true;
         self.damage(format!("the last {lost} bytes were skipped: {why}"));
         Ok(())
     }

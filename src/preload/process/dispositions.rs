@@ -4,10 +4,10 @@
 
 use super::super::doors;
 use super::super::state;
-use super::signals::{self, ended, is_watched, once};
+use super::signals::{self, asks, ended, is_watched, once};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// What the program believes of a signal.
 struct View {
@@ -34,6 +34,15 @@ static VIEWS: [View; SIGNALS] = [const {
         mask: AtomicU64::new(0),
     }
 }; SIGNALS];
+
+/// The signal that asks for a report (`OOMHOOK_SIGNAL`); 0 for none. Our handler stays in the kernel for it, and does what the
+/// program believes to have set besides.
+static ASKING: AtomicI32 = AtomicI32::new(0);
+
+/// True for the signal that asks for a report.
+pub fn is_asking(signal: c_int) -> bool {
+    signal != 0 && ASKING.load(Ordering::Acquire) == signal
+}
 
 /// A handler of the program's.
 pub enum Action {
@@ -65,6 +74,15 @@ impl View {
         }
     }
 
+    /// Keeps what the kernel says.
+    fn keep(&self, disposition: Disposition) {
+        self.flags
+            .store(disposition.flags as usize, Ordering::Release);
+        self.mask.store(disposition.mask, Ordering::Release);
+        self.handler.store(disposition.handler, Ordering::Release);
+    }
+
+    /// Keeps what the program says, as the kernel would show it.
     fn store(&self, disposition: Disposition) {
         let flags = disposition.flags | FLAGS_OF_GLIBC;
         let mask = disposition.mask & !NEVER_BLOCKED;
@@ -147,11 +165,55 @@ pub fn stand_in(signal: c_int) {
     if let (Some(now), Some(view)) = (installed(signal), view(signal))
         && now.handler == libc::SIG_DFL
     {
-        view.handler.store(libc::SIG_DFL, Ordering::Release);
-        view.flags.store(now.flags as usize, Ordering::Release);
-        view.mask.store(now.mask, Ordering::Release);
+        view.keep(now);
         // SAFETY: a complete action with a handler of this library, which is never unloaded.
         unsafe { real_sigaction(signal, &ours(), std::ptr::null_mut()) };
+    }
+}
+
+/// Has a signal ask for a report from now on. False if it cannot be caught.
+pub fn ask_by(signal: c_int) -> bool {
+    let (Some(now), Some(view)) = (installed(signal), view(signal)) else {
+        return false;
+    };
+    let believed = shown(now, view.load());
+    view.keep(believed);
+    ASKING.store(signal, Ordering::Release);
+    // SAFETY: a complete action with a handler of this library, which is never unloaded.
+    unsafe { real_sigaction(signal, &asking(believed), std::ptr::null_mut()) == 0 }
+}
+
+/// Our handler for the signal that asks, where the program believes this. Its flags stay: it may want its system calls
+/// interrupted, or this signal only. Where it has no handler, nothing is to be interrupted.
+fn asking(believed: Disposition) -> libc::sigaction {
+    let has_function = !matches!(believed.handler, libc::SIG_DFL | libc::SIG_IGN);
+    let flags = if has_function {
+        believed.flags & !libc::SA_RESETHAND
+    } else {
+        libc::SA_RESTART
+    };
+    let mut action = empty();
+    Disposition {
+        handler: asks as *const () as usize,
+        flags: flags | libc::SA_SIGINFO | libc::SA_ONSTACK,
+        mask: if has_function { believed.mask } else { 0 },
+    }
+    .put_into(&mut action);
+    action
+}
+
+/// In the child of a fork: the signal means to it what it would have meant without us.
+pub fn in_child() {
+    let signal = ASKING.load(Ordering::Acquire);
+    if signal == 0 {
+        return;
+    }
+    let is_ours = installed(signal).is_some_and(|now| now.handler == asks as *const () as usize);
+    if let Some(view) = view(signal).filter(|_| is_ours) {
+        let mut action = empty();
+        view.load().put_into(&mut action);
+        // SAFETY: a complete action, the program's own.
+        unsafe { real_sigaction(signal, &action, std::ptr::null_mut()) };
     }
 }
 
@@ -187,12 +249,29 @@ pub fn put_back(signal: c_int) {
 pub fn take_once(signal: c_int) -> Option<Action> {
     let view = view(signal)?;
     let handler = view.handler.swap(libc::SIG_DFL, Ordering::AcqRel);
+    let action = function(handler, view.flags.load(Ordering::Acquire) as c_int)?;
+    // SAFETY: a complete action with a handler of this library, which is never unloaded.
+    unsafe { real_sigaction(signal, &ours(), std::ptr::null_mut()) };
+    Some(action)
+}
+
+/// The program's handler of the signal that asks, if it has one.
+pub fn besides(signal: c_int) -> Option<Action> {
+    let view = view(signal)?;
+    let flags = view.flags.load(Ordering::Acquire) as c_int;
+    let handler = if flags & libc::SA_RESETHAND != 0 {
+        view.handler.swap(libc::SIG_DFL, Ordering::AcqRel)
+    } else {
+        view.handler.load(Ordering::Acquire)
+    };
+    function(handler, flags)
+}
+
+/// The program's function, if it is one.
+fn function(handler: usize, flags: c_int) -> Option<Action> {
     if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
         return None;
     }
-    let flags = view.flags.load(Ordering::Acquire) as c_int;
-    // SAFETY: a complete action with a handler of this library, which is never unloaded.
-    unsafe { real_sigaction(signal, &ours(), std::ptr::null_mut()) };
     // SAFETY: the program installed a function of the kind that its flags name.
     Some(unsafe {
         if flags & libc::SA_SIGINFO != 0 {
@@ -214,7 +293,12 @@ fn is_recorded_here() -> bool {
 }
 
 fn is_ours(handler: usize) -> bool {
-    handler == ended as *const () as usize || handler == once as *const () as usize
+    let own = [
+        ended as *const () as usize,
+        once as *const () as usize,
+        asks as *const () as usize,
+    ];
+    own.contains(&handler)
 }
 
 /// What the program is to see in the place of what is installed.
@@ -245,7 +329,10 @@ unsafe fn set(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigact
         && is_recorded_here()
     {
         let is_default = wanted.handler == libc::SIG_DFL;
-        if is_default && signals::may_stand_in(signal) {
+        if is_asking(signal) {
+            *passed = asking(wanted);
+            view.store(wanted);
+        } else if is_default && signals::may_stand_in(signal) {
             *passed = ours();
             view.store(wanted);
         } else if wanted.flags & libc::SA_RESETHAND != 0
@@ -311,7 +398,8 @@ fn of_the_program(signal: c_int, call: impl FnOnce() -> usize) -> usize {
 #[cfg(not(test))]
 mod export {
     use super::{
-        c_int, is_recorded_here, is_watched, of_the_program, real, set, set_simply, stand_in,
+        c_int, is_asking, is_recorded_here, is_watched, of_the_program, real, set, set_simply,
+        stand_in,
     };
     use std::ffi::{CStr, c_void};
     use std::sync::atomic::AtomicPtr;
@@ -337,8 +425,9 @@ mod export {
         handler: usize,
     ) -> usize {
         let found = real(cache, name);
-        let becomes_default = handler == libc::SIG_DFL || flags & libc::SA_RESETHAND != 0;
-        if found.is_null() || is_watched(signal) && becomes_default {
+        let is_ours_to_do =
+            handler == libc::SIG_DFL || flags & libc::SA_RESETHAND != 0 || is_asking(signal);
+        if found.is_null() || is_watched(signal) && is_ours_to_do {
             return set_simply(signal, handler, flags);
         }
         // SAFETY: the next function of this name has its signature.

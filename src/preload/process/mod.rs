@@ -9,6 +9,7 @@ mod ends;
 mod exec;
 mod signals;
 
+pub use dispositions::{ask_by, in_child as signals_in_child};
 pub use signals::watch_again as watch_signals_again;
 
 use super::devices::pools;

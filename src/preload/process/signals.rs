@@ -6,6 +6,7 @@
 //! no signals.
 
 use super::super::guard::{self, NO_ID};
+use super::super::on_demand;
 use super::super::state;
 use super::super::writer::{self, hold};
 use super::dispositions::{self, Action};
@@ -49,7 +50,8 @@ const PATIENCE_WITH_END: Duration = Duration::from_secs(2);
 
 /// True if our handler may stand in for this signal's default action.
 pub fn is_watched(signal: c_int) -> bool {
-    WATCHING.load(Ordering::Acquire) && ENDING.contains(&signal)
+    let is_known = ENDING.contains(&signal) || dispositions::is_asking(signal);
+    is_known && WATCHING.load(Ordering::Acquire)
 }
 
 /// Stands in for every default action. Called once, when the recording begins.
@@ -60,7 +62,8 @@ pub fn watch() {
 
 /// Stands in for every default action that is not ours yet.
 pub fn watch_again() {
-    for signal in ENDING.into_iter().filter(|signal| may_stand_in(*signal)) {
+    let ours = |signal: &c_int| may_stand_in(*signal) && !dispositions::is_asking(*signal);
+    for signal in ENDING.into_iter().filter(ours) {
         dispositions::stand_in(signal);
     }
 }
@@ -134,18 +137,38 @@ fn close(signal: c_int) {
 /// A handler of the program's that the kernel is to forget when it runs (`SA_RESETHAND`): the default action that comes back
 /// then is ours to stand in for, so it is done here.
 pub unsafe extern "C" fn once(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let handler = dispositions::take_once(signal);
-    match handler {
-        Some(Action::Plain(handler)) => {
-            // SAFETY: the program's own handler, installed for one argument.
-            unsafe { handler(signal) };
-        }
-        Some(Action::WithInfo(handler)) => {
-            // SAFETY: the program's own handler, installed with SA_SIGINFO; the arguments are the kernel's.
-            unsafe { handler(signal, info, context) };
-        }
+    match dispositions::take_once(signal) {
+        // SAFETY: the kernel's own arguments.
+        Some(handler) => unsafe { run(handler, signal, info, context) },
         // Another thread was first: what the kernel would have done.
         // SAFETY: our own handler, with the kernel's arguments.
         None => unsafe { ended(signal, info, context) },
+    }
+}
+
+/// The signal that asks for a report: leaves word, and does what the program's own handler does. Without one the signal means
+/// nothing else.
+pub unsafe extern "C" fn asks(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let recorder = state::recorder_at_the_end();
+    if recorder.is_some_and(|recorder| recorder.pid == std::process::id()) {
+        on_demand::asked_by_signal();
+    }
+    if let Some(handler) = dispositions::besides(signal) {
+        // SAFETY: the kernel's own arguments.
+        unsafe { run(handler, signal, info, context) };
+    }
+}
+
+/// Runs a handler of the program's with what the kernel says.
+///
+/// # Safety
+/// The arguments are those of a signal's delivery.
+unsafe fn run(handler: Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the program's own handler, of the kind that it was installed as.
+    unsafe {
+        match handler {
+            Action::Plain(handler) => handler(signal),
+            Action::WithInfo(handler) => handler(signal, info, context),
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::super::thread;
 use super::keep::Keeper;
+use super::presence::Presence;
 use super::sink::Sink;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use std::io;
@@ -48,6 +49,7 @@ impl Disk {
     pub fn start(
         sink: Sink,
         keeper: Keeper,
+        presence: Presence,
         length: u64,
         flushed: &'static AtomicU64,
     ) -> io::Result<Disk> {
@@ -56,7 +58,18 @@ impl Disk {
         let shared = Arc::new(Shared::default());
         let far = shared.clone();
         thread::spawn(c"oomhook-file", 512 << 10, move || {
-            let work = AssertUnwindSafe(|| serve(&messages, sink, keeper, &far, length, flushed));
+            let (mut sink, mut presence) = (sink, presence);
+            let work = AssertUnwindSafe(|| {
+                serve(
+                    &messages,
+                    &mut sink,
+                    keeper,
+                    &mut presence,
+                    &far,
+                    length,
+                    flushed,
+                )
+            });
             let failed = match std::panic::catch_unwind(work) {
                 Ok(served) => served.err(),
                 Err(_) => Some("an error inside oomhook".to_owned()),
@@ -64,6 +77,11 @@ impl Disk {
             if let Some(error) = failed {
                 // The near side is gone only at the end of the process.
                 let _ = report.send(error);
+                // The file has ended, the process has not.
+                while !super::is_left_alone() {
+                    presence.keep(&mut sink);
+                    std::thread::sleep(LONG_NAP);
+                }
             }
         })?;
         Ok(Disk {
@@ -118,8 +136,9 @@ impl Disk {
 
 fn serve(
     messages: &Receiver<Message>,
-    mut sink: Sink,
+    sink: &mut Sink,
     mut keeper: Keeper,
+    presence: &mut Presence,
     shared: &Shared,
     mut length: u64,
     flushed: &AtomicU64,
@@ -127,6 +146,7 @@ fn serve(
     // Looks again and again: a blocking receive registers destructors for the thread, which takes the loader's lock.
     let mut looks = 0;
     loop {
+        presence.attend(sink);
         let message = match messages.try_recv() {
             Ok(message) => {
                 looks = 0;
@@ -149,7 +169,7 @@ fn serve(
                 length += bytes.len() as u64;
                 if keeper.is_due(length) {
                     length = keeper
-                        .compact(&mut sink, length)
+                        .compact(sink, length, |new| presence.show(new))
                         .map_err(|error| plain(&error))?;
                 }
                 shared
@@ -157,7 +177,10 @@ fn serve(
                     .fetch_sub(bytes.len() as u64, Ordering::AcqRel);
             }
             Message::Segment => keeper.segment_at(length),
-            Message::Flushed(ticket) => flushed.store(ticket, Ordering::Release),
+            Message::Flushed(ticket) => {
+                presence.flushed(ticket, sink);
+                flushed.store(ticket, Ordering::Release);
+            }
         }
     }
 }
@@ -178,13 +201,18 @@ mod tests {
 
     static FLUSHED: AtomicU64 = AtomicU64::new(0);
 
+    fn start(sink: Sink) -> Disk {
+        let (keeper, presence) = (Keeper::new(None, Vec::new()), Presence::new(false));
+        Disk::start(sink, keeper, presence, 0, &FLUSHED).expect("a thread")
+    }
+
     #[test]
     fn what_was_handed_over_is_in_the_file_when_the_ticket_is_served() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.trace");
         let file = std::fs::File::create(&path).expect("a file");
         let sink = Sink::new(file, path.clone()).expect("a sink");
-        let disk = Disk::start(sink, Keeper::new(None, Vec::new()), 0, &FLUSHED).expect("a thread");
+        let disk = start(sink);
         for number in 0..100u8 {
             disk.append(vec![number; 1000], number == 50).expect("room");
         }
@@ -217,7 +245,7 @@ mod tests {
             .open(&path)
             .expect("a pipe");
         let sink = Sink::new(pipe, path).expect("a sink");
-        let disk = Disk::start(sink, Keeper::new(None, Vec::new()), 0, &FLUSHED).expect("a thread");
+        let disk = start(sink);
         let chunk = 1 << 20;
         let taken = (0..200).position(|_| disk.append(vec![0; chunk], false).is_err());
         assert_eq!(taken, Some(64), "64 MiB wait, then the file ends");

@@ -6,12 +6,16 @@ use super::super::place::{self, Names};
 use super::super::state::{self, Recorder};
 use super::disk::{Disk, plain};
 use super::keep::Keeper;
+use super::presence::Presence;
 use super::sink::Sink;
 use oomhook_trace::Header;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+
+/// Bytes of a file that keeps states and no events, as long as the latest state has room in it.
+const MOST_STATES: u64 = 16 << 20;
 
 /// Where chunks go.
 pub struct Output {
@@ -64,8 +68,12 @@ impl Output {
         output.on_network = is_on_network(&made.file);
         let bound = match recorder.config.keep {
             Keep::Bytes(bytes) => Some(bytes),
-            Keep::All | Keep::Summary | Keep::None => None,
+            // Each state that someone asked for adds to the file.
+            Keep::Summary => Some(MOST_STATES),
+            Keep::All | Keep::None => None,
         };
+        let presence = Presence::new(output.on_network);
+        presence.show(&made.file);
         let started = header
             .encode()
             .map_err(|error| error.to_string())
@@ -73,7 +81,7 @@ impl Output {
                 let mut sink = Sink::new(made.file, path).map_err(|error| plain(&error))?;
                 sink.append(&bytes).map_err(|error| plain(&error))?;
                 let length = bytes.len() as u64;
-                Disk::start(sink, Keeper::new(bound, bytes), length, flushed)
+                Disk::start(sink, Keeper::new(bound, bytes), presence, length, flushed)
                     .map_err(|error| plain(&error))
             });
         match started {

@@ -45,12 +45,20 @@ impl Keeper {
         within.or(self.segments.last()).copied()
     }
 
-    /// Moves what stays to a new file in the old one's place; the new file's length.
-    pub fn compact(&mut self, sink: &mut Sink, length: u64) -> io::Result<u64> {
+    /// Moves what stays to a new file in the old one's place; the new file's length. The new one is shown to `ready` before
+    /// anybody can see it.
+    pub fn compact(
+        &mut self,
+        sink: &mut Sink,
+        length: u64,
+        ready: impl FnOnce(&File),
+    ) -> io::Result<u64> {
         let Some(cut) = self.cut(length) else {
             return Ok(length);
         };
         let path = sink.path().to_path_buf();
+        // Closing it loses the locks on the old file, so it stays open until the new one has its place.
+        let mut old = sink.read_back()?;
         let temporary = beside(&path);
         let new = OpenOptions::new()
             .write(true)
@@ -59,8 +67,9 @@ impl Keeper {
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&temporary)
             .and_then(place::above_standard)?;
-        match self.fill(sink, new, cut, length) {
+        match self.fill(&mut old, new, cut, length) {
             Ok(file) => {
+                ready(&file);
                 std::fs::rename(&temporary, &path)?;
                 sink.replace(file)?;
             }
@@ -78,9 +87,8 @@ impl Keeper {
         Ok(head + length - cut)
     }
 
-    fn fill(&self, sink: &Sink, mut new: File, cut: u64, length: u64) -> io::Result<File> {
+    fn fill(&self, old: &mut File, mut new: File, cut: u64, length: u64) -> io::Result<File> {
         new.write_all(&self.header)?;
-        let mut old = sink.read_back()?;
         old.seek(SeekFrom::Start(cut))?;
         let copied = io::copy(&mut old.take(length - cut), &mut new)?;
         if copied == length - cut {
@@ -124,7 +132,7 @@ mod tests {
             sink.append(&[number; 100]).expect("room");
             length += 100;
             if keeper.is_due(length) {
-                length = keeper.compact(&mut sink, length).expect("room");
+                length = keeper.compact(&mut sink, length, |_| {}).expect("room");
             }
             let bytes = std::fs::read(sink.path()).expect("the file");
             assert_eq!(bytes.len() as u64, length);
@@ -160,7 +168,7 @@ mod tests {
         keeper.segment_at(504);
         sink.append(&[2; 500]).expect("room");
         assert!(keeper.is_due(1004));
-        assert_eq!(keeper.compact(&mut sink, 1004).expect("room"), 504);
+        assert_eq!(keeper.compact(&mut sink, 1004, |_| {}).expect("room"), 504);
         assert_eq!(std::fs::read(sink.path()).expect("the file")[4..], [2; 500]);
     }
 

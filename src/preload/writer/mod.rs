@@ -11,6 +11,8 @@ mod file;
 mod header;
 pub mod hold;
 mod keep;
+mod now;
+mod presence;
 mod sink;
 mod translate;
 
@@ -273,6 +275,8 @@ struct Writer {
     shortage: Option<&'static str>,
     /// Highest flush ticket that was passed on.
     served: u64,
+    /// The flush ticket at which a report is to be made, if one was asked for.
+    report_at: Option<u64>,
 }
 
 impl Writer {
@@ -303,6 +307,7 @@ impl Writer {
             looked_at: Instant::now(),
             shortage: None,
             served: 0,
+            report_at: None,
             header,
             output,
         }
@@ -333,6 +338,7 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => return,
             }
             unchecked = 0;
+            self.hear_signal();
             if serving.is_none() {
                 let wanted = FLUSH_WANTED.load(Ordering::Acquire);
                 if wanted > self.served {
@@ -344,6 +350,8 @@ impl Writer {
             {
                 self.flush();
                 self.tell_at_once();
+                self.bring_state();
+                self.report_now(ticket);
                 self.served = ticket;
                 if !self.output.flush(ticket) {
                     FLUSH_DONE.store(ticket, Ordering::Release);

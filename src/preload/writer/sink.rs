@@ -41,15 +41,19 @@ impl Sink {
 
     /// Appends bytes with one write (more only if the system takes less at once).
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file()?.write_all(bytes)
+    }
+
+    /// The open file; opened again if the program has closed it.
+    pub fn file(&mut self) -> io::Result<&File> {
         if !self.is_the_file() {
             let again = self.open_again()?;
             self.let_go();
             self.file = Some(again);
         }
-        match &mut self.file {
-            Some(file) => file.write_all(bytes),
-            None => Ok(()),
-        }
+        self.file
+            .as_ref()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Goes on with another file, which has taken the place of this one.
@@ -76,7 +80,8 @@ impl Sink {
         }
     }
 
-    fn is_the_file(&self) -> bool {
+    /// True if the descriptor still stands for the file.
+    pub fn is_the_file(&self) -> bool {
         let metadata = self.file.as_ref().map(File::metadata);
         matches!(metadata, Some(Ok(metadata)) if identity(&metadata) == self.identity)
     }

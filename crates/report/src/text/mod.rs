@@ -24,6 +24,8 @@ pub struct Style {
     pub top: usize,
     /// The trace's name for the next command.
     pub trace: Option<String>,
+    /// The number by which a running process can be asked for a report of now, if it is the next thing to do.
+    pub pid: Option<u32>,
     /// Frames of an interpreter are shown beside those of the program that it runs.
     pub all_frames: bool,
 }
@@ -35,6 +37,7 @@ impl Default for Style {
             colour: false,
             top: 5,
             trace: None,
+            pid: None,
             all_frames: false,
         }
     }

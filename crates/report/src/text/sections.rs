@@ -3,7 +3,7 @@
 use super::label;
 use super::table_of_sites::by_site;
 use super::{MOST_NOTES, Page, program, quoted};
-use crate::schema::{AnomalyEvent, Device, LeakClass, Report};
+use crate::schema::{AnomalyEvent, Device, LeakClass, ProcessEnd, Report};
 use crate::sentences::{self as say, anomaly};
 use crate::units;
 use crate::verdict::{self, Verdict};
@@ -248,6 +248,10 @@ impl Page<'_> {
             return;
         };
         let trace = quoted(trace);
+        let running = report.process.end == ProcessEnd::Running;
+        if let Some(pid) = self.style.pid.filter(|_| running) {
+            return self.command(&format!("oomhook snapshot {pid}"));
+        }
         let command = match verdict {
             Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
             Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
@@ -259,6 +263,10 @@ impl Page<'_> {
                 format!("oomhook check {trace} --max-peak {limit}")
             }
         };
+        self.command(&command);
+    }
+
+    fn command(&mut self, command: &str) {
         self.lines.push(String::new());
         let mark = self.paint.dim(say::NEXT);
         // A command is never cut or wrapped: it is there to be pasted.
