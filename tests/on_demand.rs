@@ -187,12 +187,12 @@ fn what_exec_replaces_does_not_run_any_more() {
     let first = live.trace();
     live.send("exec");
     live.does("handled");
-    assert_eq!(end(&report(&first)), ("unfinished".into(), false));
+    assert_eq!(end(&report(&first)), ("exec".into(), true));
     refused(live.pid(), 3);
     live.does("init");
     live.does("alloc 5");
     assert_eq!(figures(&asked(live.pid())), (1, 0, 5 * MIB));
-    assert_eq!(end(&report(&first)), ("unfinished".into(), false));
+    assert_eq!(end(&report(&first)), ("exec".into(), true));
 }
 
 #[test]

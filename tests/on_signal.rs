@@ -127,6 +127,9 @@ fn what_the_program_installs_later_is_in_force() {
     live.does("plain");
     live.does("raise 3");
     assert_eq!(live.does("handled"), 3);
+    live.until("a report all the same", |live| {
+        !headlines(&live.stderr()).is_empty()
+    });
     assert_eq!(figures(&asked(live.pid())), (1, 0, 2 * MIB));
     assert_eq!(live.ends().0, Some(0));
 }
