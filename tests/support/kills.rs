@@ -87,7 +87,13 @@ fn compare(folder: &Path, done: &[Done]) -> Loss {
     assert_eq!(traces.len(), 1, "{traces:?}");
     let open = || Reader::new(BufReader::new(File::open(&traces[0]).expect("the trace")));
     let replayed = replay(open().expect("a trace"));
-    assert!(replayed.damage.is_empty(), "{:?}", replayed.damage);
+    // The kernel may stop in the middle of a write.
+    let is_cut = |damage: &String| damage.contains("the file is cut inside a chunk");
+    assert!(
+        replayed.damage.len() <= 1 && replayed.damage.iter().all(is_cut),
+        "{:?}",
+        replayed.damage
+    );
     let ledger = &replayed.ledger;
     let anomalies = ledger.anomalies();
     let bad = anomalies.unknown_free + anomalies.double_free + anomalies.interior_free;

@@ -3,7 +3,9 @@
 
 use super::shown;
 use object::NativeEndian;
-use object::elf::{FileHeader64, NT_GNU_BUILD_ID, SHT_DYNSYM, SHT_NOTE, SHT_SYMTAB, STT_FUNC};
+use object::elf::{
+    FileHeader64, NT_GNU_BUILD_ID, SHT_DYNSYM, SHT_NOTE, SHT_SYMTAB, STT_FUNC, SectionType,
+};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use oomhook_report::symbols::{Symbol, Symbols};
@@ -20,8 +22,19 @@ const LARGEST_TABLE: u64 = 8 << 20;
 /// Names addresses until a deadline.
 pub struct Quick {
     deadline: Instant,
-    files: HashMap<u32, Option<ReadCache<File>>>,
+    files: HashMap<u32, Option<Table>>,
 }
+
+/// The functions of a file.
+struct Table {
+    file: ReadCache<File>,
+    /// The table of symbols that they are from.
+    kind: SectionType,
+    functions: Vec<Function>,
+}
+
+/// Start, size and number of the symbol; sorted by start.
+type Function = (u64, u64, u32);
 
 impl Quick {
     /// Nothing is looked up any more after the deadline.
@@ -38,11 +51,11 @@ impl Symbols for Quick {
         let Some(library) = library.filter(|_| Instant::now() < self.deadline) else {
             return Vec::new();
         };
-        let file = self
+        let table = self
             .files
             .entry(library.id)
             .or_insert_with(|| open(library));
-        let name = file.as_ref().and_then(|file| name_at(file, address));
+        let name = table.as_ref().and_then(|table| table.name_at(address));
         name.map_or(Vec::new(), |name| {
             vec![Symbol {
                 function: Some(name),
@@ -53,11 +66,18 @@ impl Symbols for Quick {
     }
 }
 
-/// The file, if it is still the one that was loaded.
-fn open(library: &Library) -> Option<ReadCache<File>> {
+/// The file's functions, if it is still the one that was loaded.
+fn open(library: &Library) -> Option<Table> {
     let file = ReadCache::new(File::open(&library.path).ok()?);
-    let is_it = build_id(&file).is_none_or(|id| id == library.build_id);
-    is_it.then_some(file)
+    if build_id(&file).is_some_and(|id| id != library.build_id) {
+        return None;
+    }
+    let (kind, functions) = functions(&file)?;
+    Some(Table {
+        file,
+        kind,
+        functions,
+    })
 }
 
 fn build_id(file: &ReadCache<File>) -> Option<Vec<u8>> {
@@ -80,32 +100,46 @@ fn build_id(file: &ReadCache<File>) -> Option<Vec<u8>> {
     None
 }
 
-fn name_at(file: &ReadCache<File>, address: u64) -> Option<String> {
+fn functions(file: &ReadCache<File>) -> Option<(SectionType, Vec<Function>)> {
     let header = Header::parse(file).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, file).ok()?;
-    let small = |kind| {
-        let size = sections
-            .iter()
-            .find(|section| section.sh_type(endian) == kind)
-            .map(|section| section.sh_size(endian));
-        size.is_some_and(|size| size > 0 && size <= LARGEST_TABLE)
+    let is_small = |kind| {
+        let mut all = sections.iter();
+        let found = all.find(|section| section.sh_type(endian) == kind);
+        let size = found.map_or(0, |section| section.sh_size(endian));
+        (1..=LARGEST_TABLE).contains(&size)
     };
-    let kind = if small(SHT_SYMTAB) {
+    let kind = if is_small(SHT_SYMTAB) {
         SHT_SYMTAB
     } else {
         SHT_DYNSYM
     };
     let symbols = sections.symbols(endian, file, kind).ok()?;
-    let holds = |symbol: &&<Header as FileHeader>::Sym| {
-        let start = symbol.st_value(endian);
-        symbol.st_type() == STT_FUNC
-            && address >= start
-            && address - start < symbol.st_size(endian).max(1)
-    };
-    let found = symbols.iter().find(holds)?;
-    let name = found.name(endian, symbols.strings()).ok()?;
-    Some(shown(&backtrace::SymbolName::new(name)))
+    let mut functions: Vec<Function> = (0u32..)
+        .zip(symbols.symbols())
+        .filter(|(_, symbol)| symbol.st_type() == STT_FUNC && symbol.st_size(endian) > 0)
+        .map(|(number, symbol)| (symbol.st_value(endian), symbol.st_size(endian), number))
+        .collect();
+    functions.sort_unstable();
+    Some((kind, functions))
+}
+
+impl Table {
+    fn name_at(&self, address: u64) -> Option<String> {
+        let after = self.functions.partition_point(|one| one.0 <= address);
+        let (start, size, number) = *self.functions.get(after.checked_sub(1)?)?;
+        if address - start >= size {
+            return None;
+        }
+        let header = Header::parse(&self.file).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, &self.file).ok()?;
+        let symbols = sections.symbols(endian, &self.file, self.kind).ok()?;
+        let symbol = symbols.symbols().get(number as usize)?;
+        let name = symbol.name(endian, symbols.strings()).ok()?;
+        Some(shown(&backtrace::SymbolName::new(name)))
+    }
 }
 
 /// What the reader of a file must be able to do; named so that a change of the crate shows here.

@@ -184,10 +184,10 @@ pub fn changed(by: i64, site: &str) -> String {
     format!("{sign}{} {site}", bytes(by.unsigned_abs()))
 }
 
-/// ` (in the last 7 s)`.
+/// `within 7 s: `.
 #[must_use]
-pub fn in_the_last(ns: u64) -> String {
-    format!(" (in the last {})", duration(ns))
+pub fn within(ns: u64) -> String {
+    format!("within {}: ", duration(ns))
 }
 
 /// `1.0 GiB of load (main.c:7) by drop (main.c:9), 40 ms before`.

@@ -133,15 +133,14 @@ impl Page<'_> {
     }
 
     fn lately(&mut self, oom: &Oom) {
-        let seconds = oom.time_ns.saturating_sub(oom.changed_since_ns);
-        if let Some((first, others)) = oom.changed.split_first() {
+        let lasted = oom.time_ns.saturating_sub(oom.changed_since_ns);
+        if !oom.changed.is_empty() {
             let room = self.width().saturating_sub(40).max(20);
-            let mut text = say::changed(first.bytes, &short(&first.of, room));
-            for change in others.iter().take(MOST_CHANGES - 1) {
-                text.push_str(", ");
-                text.push_str(&say::changed(change.bytes, &short(&change.of, room)));
-            }
-            text.push_str(&say::in_the_last(seconds));
+            let changes = oom.changed.iter().take(MOST_CHANGES);
+            let changes: Vec<String> = changes
+                .map(|change| say::changed(change.bytes, &short(&change.of, room)))
+                .collect();
+            let text = format!("{}{}", say::within(lasted), changes.join(", "));
             self.fact(say::LATELY, &text);
         }
         if let Some(free) = oom.last_frees.first() {

@@ -152,7 +152,12 @@ pub fn with_origin(
         return of_stack(stack, site_frame, site, columns);
     };
     let found = site_frame.and_then(|at| stack.get(at));
-    let whole = of_stack(stack, site_frame, site, usize::MAX);
+    let nameless = found.filter(|frame| frame.function.is_none());
+    // An offset into a library tells nobody anything beside a line of the script.
+    let whole = match nameless.map(|frame| &frame.library) {
+        Some(library) => library.to_owned(),
+        None => of_stack(stack, site_frame, site, usize::MAX),
+    };
     let function = found.and_then(|frame| frame.bare_function());
     let function = function.unwrap_or(&whole);
     let place = python.split(' ').next().unwrap_or(python);

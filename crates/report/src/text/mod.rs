@@ -177,11 +177,13 @@ pub fn one_line(report: &Report, style: &Style) -> String {
     let mut who = Vec::new();
     who.extend(process.rank.map(say::rank));
     who.push(format!("pid {}", process.pid));
+    let short = format!(" ({})", who.join(", "));
     who.push(program(process));
-    let who = format!(" ({})", who.join(", "));
-    let fits = width(&headline) + width(&who) <= room;
+    let whole = format!(" ({})", who.join(", "));
+    // Of several processes one wants to know which one it was, even if the line gets too long for that.
+    let fits = width(&headline) + width(&whole) <= room;
+    let who = paint.dim(if fits { &whole } else { &short });
     let headline = paint.with(colour, &headline);
-    let who = if fits { paint.dim(&who) } else { String::new() };
     format!("{LEAD}{headline}{who}\n")
 }
 
