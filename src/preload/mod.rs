@@ -1,5 +1,6 @@
 //! The half that lives in the watched process.
 
+mod bell;
 mod captures;
 mod channel;
 mod config;

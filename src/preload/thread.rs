@@ -17,6 +17,7 @@ struct Start {
 extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn` leaked it for this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    want_short_slices();
     // SAFETY: both take values of this thread.
     let tid = unsafe {
         libc::prctl(libc::PR_SET_NAME, start.name.as_ptr());
@@ -32,6 +33,40 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
         slot.store(0, Ordering::Release);
     }
     std::ptr::null_mut()
+}
+
+/// `struct sched_attr` of <linux/sched/types.h>, its first version.
+#[repr(C)]
+#[derive(Default)]
+struct Scheduling {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Asks the scheduler for short slices. Our threads work for microseconds and sleep for milliseconds; with the slices of a
+/// program that computes all the time they would wait for one of its own, several milliseconds, before each bit of work,
+/// and what they have not written then is lost to SIGKILL. (Linux 6.12 and later; others take no notice.)
+fn want_short_slices() {
+    const SLICE_NS: u64 = 100_000;
+    let mut now = Scheduling {
+        size: size_of::<Scheduling>() as u32,
+        ..Scheduling::default()
+    };
+    // SAFETY: this thread's own attributes, into and from a structure of the size that it says.
+    unsafe {
+        let code = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, now.size, 0);
+        // What the program has asked for besides (batch, idle, real time) stays as it is.
+        if code == 0 && now.policy == libc::SCHED_OTHER as u32 {
+            now.runtime = SLICE_NS;
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const now, 0);
+        }
+    }
 }
 
 /// Starts a detached thread with all signals blocked: the program's are not for it.

@@ -1,6 +1,7 @@
 //! The thread that waits for the disk, so that nobody else has to. It may fall behind by so many bytes; then the file
 //! ends, and the ledger goes on without it.
 
+use super::super::bell::Bell;
 use super::super::thread;
 use super::keep::Keeper;
 use super::presence::Presence;
@@ -15,11 +16,11 @@ use std::time::{Duration, Instant};
 /// Most bytes that wait for the disk.
 pub const MOST_BEHIND: u64 = 64 << 20;
 
-/// Sleep while there is nothing to write: at work, and after a while without any.
-const NAP: Duration = Duration::from_millis(1);
-const LONG_NAP: Duration = Duration::from_millis(3);
-/// Empty looks after which the naps get longer.
-const IDLE_LOOKS: u32 = 50;
+/// Nobody may ring for so long; then it is looked who asks.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// Sleep where the file has ended.
+const NAP: Duration = Duration::from_millis(3);
 
 enum Message {
     Append(Vec<u8>),
@@ -34,6 +35,8 @@ enum Message {
 struct Shared {
     /// Bytes that wait.
     behind: AtomicU64,
+    /// Rung for each message.
+    bell: Bell,
 }
 
 /// The near side: never waits.
@@ -80,7 +83,7 @@ impl Disk {
                 // The file has ended, the process has not.
                 while !super::is_left_alone() {
                     presence.keep(&mut sink);
-                    std::thread::sleep(LONG_NAP);
+                    std::thread::sleep(NAP);
                 }
             }
         })?;
@@ -105,7 +108,9 @@ impl Disk {
         if opens_segment {
             self.sender.send(Message::Segment).map_err(gone)?;
         }
-        self.sender.send(Message::Append(bytes)).map_err(gone)
+        self.sender.send(Message::Append(bytes)).map_err(gone)?;
+        self.shared.bell.ring();
+        Ok(())
     }
 
     /// Why the file has ended, if it has.
@@ -116,6 +121,7 @@ impl Disk {
     /// Asks for a ticket to be served once all that was handed over is in the file.
     pub fn flush(&self, ticket: u64) {
         let _ = self.sender.send(Message::Flushed(ticket));
+        self.shared.bell.ring();
     }
 
     /// Waits until everything is in the file; false if that takes longer than `patience`.
@@ -143,22 +149,13 @@ fn serve(
     mut length: u64,
     flushed: &AtomicU64,
 ) -> Result<(), String> {
-    // Looks again and again: a blocking receive registers destructors for the thread, which takes the loader's lock.
-    let mut looks = 0;
     loop {
         presence.attend(sink);
+        let rung = shared.bell.rung();
         let message = match messages.try_recv() {
-            Ok(message) => {
-                looks = 0;
-                message
-            }
+            Ok(message) => message,
             Err(TryRecvError::Empty) => {
-                looks += 1;
-                std::thread::sleep(match looks {
-                    _ if super::is_in_a_hurry() => super::SHORT_NAP,
-                    0..IDLE_LOOKS => NAP,
-                    _ => LONG_NAP,
-                });
+                shared.bell.wait(rung, LONGEST_WAIT);
                 continue;
             }
             Err(TryRecvError::Disconnected) => return Ok(()),

@@ -51,7 +51,7 @@ const IDLE_LOOKS: u32 = 250;
 /// Empty looks between two looks at whether the program's threads have all ended (about 100 ms).
 const ALONE_LOOKS: u32 = 32;
 /// An event waits no longer than this for its chunk.
-const FLUSH_AFTER: Duration = Duration::from_millis(3);
+const FLUSH_AFTER: Duration = Duration::from_millis(2);
 /// A chunk is made when so many bytes wait.
 const CHUNK: usize = 256 << 10;
 /// As `FLUSH_AFTER`, where the file lies on another machine.
