@@ -109,7 +109,11 @@ impl Definitions {
                     None => self.devices.push(device.clone()),
                 }
             }
-            Record::Note { .. } | Record::HostMemory(_) | Record::Event(_) => return false,
+            Record::Note { .. }
+            | Record::HostMemory(_)
+            | Record::Cost(_)
+            | Record::Sample(_)
+            | Record::Event(_) => return false,
         }
         true
     }

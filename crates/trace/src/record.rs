@@ -242,6 +242,111 @@ pub struct HostMemory {
     pub group_limit: Option<u64>,
 }
 
+/// What takes device memory without an allocation call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum CostKind {
+    /// A context.
+    Context = 1,
+    /// Code: modules, libraries, functions.
+    Code = 2,
+    /// The first launch of a function: its code, local memory, the device's heap.
+    Launch = 3,
+    /// A limit that was set (stack, heap, printf).
+    Limit = 4,
+    /// A stream.
+    Stream = 5,
+    /// Executable graphs, apart from the memory of their nodes.
+    GraphExec = 6,
+    /// Anything else that was seen to take memory.
+    Other = 7,
+}
+
+impl CostKind {
+    /// Every kind, in the order in which reports list them.
+    pub const ALL: [CostKind; 7] = [
+        CostKind::Context,
+        CostKind::Code,
+        CostKind::Launch,
+        CostKind::Limit,
+        CostKind::Stream,
+        CostKind::GraphExec,
+        CostKind::Other,
+    ];
+
+    /// The kind with this wire number.
+    #[must_use]
+    pub fn from_wire(value: u64) -> Option<CostKind> {
+        CostKind::ALL.into_iter().find(|kind| *kind as u64 == value)
+    }
+
+    /// The word used in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CostKind::Context => "contexts",
+            CostKind::Code => "code",
+            CostKind::Launch => "launches",
+            CostKind::Limit => "limits",
+            CostKind::Stream => "streams",
+            CostKind::GraphExec => "graph_execs",
+            CostKind::Other => "other_calls",
+        }
+    }
+}
+
+/// Device memory that a call took (or gave back) without saying so, measured around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// When the call had returned.
+    pub time_ns: u64,
+    /// In which thread.
+    pub thread: ThreadId,
+    /// On which device.
+    pub device: u8,
+    /// By which call.
+    pub call: CallId,
+    /// From which stack.
+    pub stack: StackId,
+    /// What for.
+    pub kind: CostKind,
+    /// Bytes by which the device's use grew; negative where it shrank.
+    pub bytes: i64,
+    /// Other processes may have had a part in it.
+    pub estimated: bool,
+}
+
+/// Another process on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Other {
+    /// Its process id, as NVML knows it.
+    pub pid: u32,
+    /// Its name, empty if it cannot be known.
+    pub name: String,
+    /// Its bytes, if they can be known.
+    pub bytes: Option<u64>,
+}
+
+/// A look at a whole device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When.
+    pub time_ns: u64,
+    /// Which device.
+    pub device: u8,
+    /// Bytes in use, whoever uses them; without what the driver keeps from everybody.
+    pub used: u64,
+    /// Bytes of the device, likewise.
+    pub total: u64,
+    /// Bytes of this process, as NVML counts them; `None` where it does not.
+    pub process: Option<u64>,
+    /// Other processes.
+    pub others: Vec<Other>,
+    /// True if the list of other processes could be had.
+    pub others_known: bool,
+}
+
 /// Something that happened in a thread at an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -530,6 +635,10 @@ pub enum Record {
     Device(Device),
     /// The host's memory, before a failure.
     HostMemory(HostMemory),
+    /// Device memory that a call took without saying so.
+    Cost(Cost),
+    /// A look at a whole device.
+    Sample(Sample),
     /// Something the reader should be told, in plain words.
     Note {
         /// When.

@@ -1,6 +1,8 @@
 //! What is written is read back; what is damaged is stepped over and said.
 
-use oomhook_trace::record::{Code, Device, EndKind, HostMemory, Library, LiveBlock, Object};
+use oomhook_trace::record::{
+    Code, Cost, CostKind, Device, EndKind, HostMemory, Library, LiveBlock, Object, Other, Sample,
+};
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -84,6 +86,37 @@ fn every_kind() -> Vec<Record> {
             line: 88,
         },
         Record::LeftOut { id: 4, frames: max },
+        Record::Cost(Cost {
+            time_ns: max,
+            thread: u32::MAX,
+            device: u8::MAX,
+            call: u16::MAX,
+            stack: u32::MAX,
+            kind: CostKind::Launch,
+            bytes: i64::MIN,
+            estimated: true,
+        }),
+        Record::Sample(Sample::default()),
+        Record::Sample(Sample {
+            time_ns: max,
+            device: 255,
+            used: max,
+            total: max,
+            process: Some(0),
+            others: vec![
+                Other {
+                    pid: u32::MAX,
+                    name: "train.py \u{e9}".into(),
+                    bytes: Some(max - 1),
+                },
+                Other {
+                    pid: 0,
+                    name: String::new(),
+                    bytes: None,
+                },
+            ],
+            others_known: true,
+        }),
         Record::HostMemory(HostMemory::default()),
         Record::HostMemory(HostMemory {
             time_ns: max,

@@ -18,9 +18,12 @@
 //! 130 left out     := frame number
 //! 131 host memory  := time thread total available address_space its_limit locked its_limit group its_limit
 //!                     (each of the last eight: 0 if not known, else the bytes plus one)
+//! 132 cost         := time thread device call stack kind bytes(zig-zag) estimated
+//! 133 sample       := time device used total process(0 or plus one) known count { pid bytes(0 or plus one) name(length bytes) }*
 //! ```
 //! What such a value holds beyond what is known of it is skipped, too.
 
+mod extension;
 mod put;
 mod take;
 
@@ -88,6 +91,8 @@ mod kind {
     pub const PYTHON_FRAME: u8 = 129;
     pub const LEFT_OUT: u8 = 130;
     pub const HOST_MEMORY: u8 = 131;
+    pub const COST: u8 = 132;
+    pub const SAMPLE: u8 = 133;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.

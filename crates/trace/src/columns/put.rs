@@ -1,6 +1,6 @@
 //! Records to bytes.
 
-use super::{COLUMNS, Column, Column as C, kind};
+use super::{COLUMNS, Column, Column as C, extension, kind};
 use crate::record::{Event, Record, What};
 
 /// Records on their way to bytes.
@@ -15,7 +15,7 @@ pub struct Columns {
     records: usize,
 }
 
-fn put_varint(to: &mut Vec<u8>, mut value: u64) {
+pub(super) fn put_varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
         value >>= 7;
@@ -23,7 +23,7 @@ fn put_varint(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
-fn zigzag(difference: i64) -> u64 {
+pub(super) fn zigzag(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)) as u64
 }
 
@@ -127,41 +127,12 @@ impl Columns {
                 self.put(C::Other, u64::from(*library));
                 self.put(C::Other, *offset);
             }
-            Record::Code(code) => self.put_extension(kind::CODE, |to| {
-                put_varint(to, u64::from(code.id));
-                put_varint(to, u64::from(code.first_line));
-                for text in [&code.file, &code.name] {
-                    put_varint(to, text.len() as u64);
-                    to.extend_from_slice(text.as_bytes());
-                }
-            }),
-            Record::PythonFrame { id, code, line } => {
-                self.put_extension(kind::PYTHON_FRAME, |to| {
-                    for number in [id, code, line] {
-                        put_varint(to, u64::from(*number));
-                    }
-                });
-            }
-            Record::LeftOut { id, frames } => self.put_extension(kind::LEFT_OUT, |to| {
-                put_varint(to, u64::from(*id));
-                put_varint(to, *frames);
-            }),
-            Record::HostMemory(host) => self.put_extension(kind::HOST_MEMORY, |to| {
-                put_varint(to, host.time_ns);
-                put_varint(to, u64::from(host.thread));
-                for bytes in [
-                    host.total,
-                    host.available,
-                    host.address_space,
-                    host.address_space_limit,
-                    host.locked,
-                    host.locked_limit,
-                    host.group,
-                    host.group_limit,
-                ] {
-                    put_varint(to, bytes.map_or(0, |bytes| bytes.saturating_add(1)));
-                }
-            }),
+            Record::Code(_)
+            | Record::PythonFrame { .. }
+            | Record::LeftOut { .. }
+            | Record::HostMemory(_)
+            | Record::Cost(_)
+            | Record::Sample(_) => self.put_extension(record),
             Record::Stack { id, frames } => self.put_stack(*id, frames),
             Record::Thread { id, tid, name } => {
                 self.kind(kind::THREAD);
@@ -187,13 +158,14 @@ impl Columns {
     }
 
     /// A value with its length before it, which those can skip who do not know the kind.
-    fn put_extension(&mut self, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
-        self.kind(kind);
+    fn put_extension(&mut self, record: &Record) {
         let mut value = std::mem::take(&mut self.value);
-        fill(&mut value);
-        let column = &mut self.columns[C::Extension as usize];
-        put_varint(column, value.len() as u64);
-        column.append(&mut value);
+        if let Some(kind) = extension::encode(record, &mut value) {
+            self.kind(kind);
+            let column = &mut self.columns[C::Extension as usize];
+            put_varint(column, value.len() as u64);
+            column.append(&mut value);
+        }
         self.value = value;
     }
 

@@ -1,27 +1,26 @@
 //! Bytes to records. The bytes may be anything: every length and number is checked.
 
-use super::{COLUMNS, Column, Column as C, Damage, FIRST_SKIPPABLE_KIND, kind};
+use super::{COLUMNS, Column, Column as C, Damage, FIRST_SKIPPABLE_KIND, extension, kind};
 use crate::record::{
-    Code, Device, EndKind, Event, HostMemory, Library, LiveBlock, Object, Record, Space, ThreadId,
-    What,
+    Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
 };
 
-fn unzigzag(value: u64) -> i64 {
+pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// One column of a chunk being read.
 #[derive(Clone, Copy, Default)]
-struct Cursor<'a>(&'a [u8]);
+pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
 impl<'a> Cursor<'a> {
-    fn byte(&mut self) -> Result<u8, Damage> {
+    pub(super) fn byte(&mut self) -> Result<u8, Damage> {
         let (&first, rest) = self.0.split_first().ok_or("a column ends early")?;
         self.0 = rest;
         Ok(first)
     }
 
-    fn varint(&mut self) -> Result<u64, Damage> {
+    pub(super) fn varint(&mut self) -> Result<u64, Damage> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -37,7 +36,7 @@ impl<'a> Cursor<'a> {
         Err("a number is too long")
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Damage> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
         let length = usize::try_from(self.varint()?).map_err(|_| "a length is absurd")?;
         if length > self.0.len() {
             return Err("a text ends early");
@@ -46,50 +45,6 @@ impl<'a> Cursor<'a> {
         self.0 = rest;
         Ok(bytes)
     }
-}
-
-/// A record of a kind that carries its length; `None` if the kind is not known.
-fn extension(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage> {
-    let small = |value: &mut Cursor<'_>| {
-        u32::try_from(value.varint()?).map_err(|_| "a number is out of range")
-    };
-    let text = |value: &mut Cursor<'_>| -> Result<String, Damage> {
-        Ok(String::from_utf8_lossy(value.bytes()?).into_owned())
-    };
-    Ok(Some(match kind {
-        kind::CODE => Record::Code(Code {
-            id: small(&mut value)?,
-            first_line: small(&mut value)?,
-            file: text(&mut value)?,
-            name: text(&mut value)?,
-        }),
-        kind::PYTHON_FRAME => Record::PythonFrame {
-            id: small(&mut value)?,
-            code: small(&mut value)?,
-            line: small(&mut value)?,
-        },
-        kind::LEFT_OUT => Record::LeftOut {
-            id: small(&mut value)?,
-            frames: value.varint()?,
-        },
-        kind::HOST_MEMORY => {
-            let (time_ns, thread) = (value.varint()?, small(&mut value)?);
-            let mut bytes = || value.varint().map(|bytes| bytes.checked_sub(1));
-            Record::HostMemory(HostMemory {
-                time_ns,
-                thread,
-                total: bytes()?,
-                available: bytes()?,
-                address_space: bytes()?,
-                address_space_limit: bytes()?,
-                locked: bytes()?,
-                locked_limit: bytes()?,
-                group: bytes()?,
-                group_limit: bytes()?,
-            })
-        }
-        _ => return Ok(None),
-    }))
 }
 
 /// The records of one chunk, read one after the other.
@@ -187,7 +142,7 @@ impl<'a> Records<'a> {
             let kind = self.columns[C::Kind as usize].byte()?;
             if kind >= FIRST_SKIPPABLE_KIND {
                 let value = Cursor(self.columns[C::Extension as usize].bytes()?);
-                match extension(kind, value)? {
+                match extension::decode(kind, value)? {
                     Some(record) => return Ok(Some(record)),
                     None => continue,
                 }
@@ -430,6 +385,7 @@ impl<'a> Records<'a> {
 mod tests {
     use super::super::Columns;
     use super::*;
+    use crate::record::Code;
 
     /// One chunk of these kinds and their values.
     fn chunk(records: &[(u8, &[u8])]) -> Vec<u8> {

@@ -1,0 +1,171 @@
+//! Records whose value carries its own length, so that readers who do not know the kind can step over it.
+
+use super::put::{put_varint, zigzag};
+use super::take::{Cursor, unzigzag};
+use super::{Damage, kind};
+use crate::record::{Code, Cost, CostKind, HostMemory, Other, Record, Sample};
+
+fn put_text(to: &mut Vec<u8>, text: &str) {
+    put_varint(to, text.len() as u64);
+    to.extend_from_slice(text.as_bytes());
+}
+
+fn put_optional(to: &mut Vec<u8>, value: Option<u64>) {
+    put_varint(to, value.map_or(0, |value| value.saturating_add(1)));
+}
+
+/// Appends the record's value; its kind. `None` (and nothing is appended) for records of the kinds below 128.
+pub fn encode(record: &Record, to: &mut Vec<u8>) -> Option<u8> {
+    Some(match record {
+        Record::Code(code) => {
+            put_varint(to, u64::from(code.id));
+            put_varint(to, u64::from(code.first_line));
+            put_text(to, &code.file);
+            put_text(to, &code.name);
+            kind::CODE
+        }
+        Record::PythonFrame { id, code, line } => {
+            for number in [id, code, line] {
+                put_varint(to, u64::from(*number));
+            }
+            kind::PYTHON_FRAME
+        }
+        Record::LeftOut { id, frames } => {
+            put_varint(to, u64::from(*id));
+            put_varint(to, *frames);
+            kind::LEFT_OUT
+        }
+        Record::HostMemory(host) => {
+            put_varint(to, host.time_ns);
+            put_varint(to, u64::from(host.thread));
+            for bytes in [
+                host.total,
+                host.available,
+                host.address_space,
+                host.address_space_limit,
+                host.locked,
+                host.locked_limit,
+                host.group,
+                host.group_limit,
+            ] {
+                put_optional(to, bytes);
+            }
+            kind::HOST_MEMORY
+        }
+        Record::Cost(cost) => {
+            for number in [
+                cost.time_ns,
+                u64::from(cost.thread),
+                u64::from(cost.device),
+                u64::from(cost.call),
+                u64::from(cost.stack),
+                cost.kind as u64,
+                zigzag(cost.bytes),
+                u64::from(cost.estimated),
+            ] {
+                put_varint(to, number);
+            }
+            kind::COST
+        }
+        Record::Sample(sample) => {
+            put_varint(to, sample.time_ns);
+            put_varint(to, u64::from(sample.device));
+            put_varint(to, sample.used);
+            put_varint(to, sample.total);
+            put_optional(to, sample.process);
+            put_varint(to, u64::from(sample.others_known));
+            put_varint(to, sample.others.len() as u64);
+            for other in &sample.others {
+                put_varint(to, u64::from(other.pid));
+                put_optional(to, other.bytes);
+                put_text(to, &other.name);
+            }
+            kind::SAMPLE
+        }
+        _ => return None,
+    })
+}
+
+fn small(value: &mut Cursor<'_>) -> Result<u32, Damage> {
+    u32::try_from(value.varint()?).map_err(|_| "a number is out of range")
+}
+
+fn tiny<T: TryFrom<u64>>(value: &mut Cursor<'_>) -> Result<T, Damage> {
+    T::try_from(value.varint()?).map_err(|_| "a number is out of range")
+}
+
+fn text(value: &mut Cursor<'_>) -> Result<String, Damage> {
+    Ok(String::from_utf8_lossy(value.bytes()?).into_owned())
+}
+
+fn optional(value: &mut Cursor<'_>) -> Result<Option<u64>, Damage> {
+    Ok(value.varint()?.checked_sub(1))
+}
+
+/// The record of such a value; `None` if the kind is not known.
+pub fn decode(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage> {
+    let value = &mut value;
+    Ok(Some(match kind {
+        kind::CODE => Record::Code(Code {
+            id: small(value)?,
+            first_line: small(value)?,
+            file: text(value)?,
+            name: text(value)?,
+        }),
+        kind::PYTHON_FRAME => Record::PythonFrame {
+            id: small(value)?,
+            code: small(value)?,
+            line: small(value)?,
+        },
+        kind::LEFT_OUT => Record::LeftOut {
+            id: small(value)?,
+            frames: value.varint()?,
+        },
+        kind::HOST_MEMORY => Record::HostMemory(HostMemory {
+            time_ns: value.varint()?,
+            thread: small(value)?,
+            total: optional(value)?,
+            available: optional(value)?,
+            address_space: optional(value)?,
+            address_space_limit: optional(value)?,
+            locked: optional(value)?,
+            locked_limit: optional(value)?,
+            group: optional(value)?,
+            group_limit: optional(value)?,
+        }),
+        kind::COST => Record::Cost(Cost {
+            time_ns: value.varint()?,
+            thread: small(value)?,
+            device: tiny(value)?,
+            call: tiny(value)?,
+            stack: small(value)?,
+            // A kind of a later version counts all the same.
+            kind: CostKind::from_wire(value.varint()?).unwrap_or(CostKind::Other),
+            bytes: unzigzag(value.varint()?),
+            estimated: value.varint()? != 0,
+        }),
+        kind::SAMPLE => Record::Sample(sample(value)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn sample(value: &mut Cursor<'_>) -> Result<Sample, Damage> {
+    let mut sample = Sample {
+        time_ns: value.varint()?,
+        device: tiny(value)?,
+        used: value.varint()?,
+        total: value.varint()?,
+        process: optional(value)?,
+        others_known: value.varint()? != 0,
+        others: Vec::new(),
+    };
+    for _ in 0..value.varint()? {
+        // Each takes three bytes at least, so that an absurd count ends with the value.
+        sample.others.push(Other {
+            pid: small(value)?,
+            bytes: optional(value)?,
+            name: text(value)?,
+        });
+    }
+    Ok(sample)
+}
