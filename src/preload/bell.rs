@@ -9,6 +9,11 @@ use std::time::Duration;
 pub struct Bell(AtomicU32);
 
 impl Bell {
+    /// Not rung yet.
+    pub const fn new() -> Bell {
+        Bell(AtomicU32::new(0))
+    }
+
     /// Wakes the thread that waits, or keeps it from beginning to.
     pub fn ring(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString, c_int};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
 
 /// Where the text report goes at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Config {
     pub depth: usize,
     /// `OOMHOOK_SIGNAL`: asks for a report now.
     pub signal: Option<c_int>,
+    /// `OOMHOOK_SAMPLE`: time between two looks at whole devices; `None` for no looks at all.
+    pub sample: Option<Duration>,
     /// `OOMHOOK_SUPPRESS`: path of the list of known leaks.
     pub suppress: Option<String>,
     /// `OOMHOOK_CAPACITY`: what devices are pretended to have.
@@ -78,6 +81,7 @@ impl Default for Config {
             python_stacks: true,
             depth: 64,
             signal: None,
+            sample: Some(Duration::from_secs(1)),
             suppress: None,
             capacity: None,
             fail_nth: None,
@@ -157,6 +161,14 @@ impl Config {
                 ));
             }
         }
+        if let Some(sample) = value("OOMHOOK_SAMPLE") {
+            match sample_of(&sample) {
+                Some(period) => config.sample = period,
+                None => complaints.push(format!(
+                    "OOMHOOK_SAMPLE={sample} is neither off nor a time from 10ms to 1h, such as 500ms or 5s; using 1s"
+                )),
+            }
+        }
         config.suppress = value("OOMHOOK_SUPPRESS").map(|path| from_here(&path));
         if let Some(capacity) = value(settings::CAPACITY) {
             match Capacity::parse(&capacity) {
@@ -201,6 +213,23 @@ impl Config {
 /// The path as it is meant now: programs change their folder before they end.
 fn from_here(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.into(), |path| lossy(path.into()))
+}
+
+/// `off`, or a number with `ms`, `s`, `m` or `h`.
+fn sample_of(text: &str) -> Option<Option<Duration>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let number: f64 = text[..end].parse().ok()?;
+    let seconds = match text[end..].trim() {
+        "ms" => number / 1e3,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return None,
+    };
+    ((0.01..=3600.0).contains(&seconds)).then(|| Some(Duration::from_secs_f64(seconds)))
 }
 
 fn keep_of(text: &str) -> Result<Keep, String> {
@@ -328,6 +357,9 @@ mod tests {
             ("OOMHOOK_DEPTH", "many"),
             ("OOMHOOK_STACKS", "perl"),
             ("OOMHOOK_SIGNAL", "KILL"),
+            ("OOMHOOK_SAMPLE", "soon"),
+            ("OOMHOOK_SAMPLE", "0s"),
+            ("OOMHOOK_SAMPLE", "1"),
             ("OOMHOOK_KEEP", "12XB"),
             ("OOMHOOK_KEEP", "1KiB"),
             ("OOMHOOK_CAPACITY", "12XB"),

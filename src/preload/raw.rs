@@ -41,6 +41,8 @@ pub enum Kind {
     CaptureEnd,
     /// a = limit, b = value.
     Limit,
+    /// a = bytes (signed), b = kind of cost, c = estimated.
+    Cost,
     /// Name of the thread in a and b, tid in c.
     Thread,
     /// Name of the thread in a and b.

@@ -12,7 +12,7 @@ use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
 pub use super::talk::say;
-use super::{channel, memory, on_demand, pretend, process, writer};
+use super::{channel, memory, nvml, on_demand, pretend, process, writer};
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -178,6 +178,9 @@ fn begin() -> bool {
         return false;
     }
     process::watch_the_end();
+    if let Some(period) = recorder.config.sample {
+        nvml::start(recorder, period);
+    }
     if let Some(signal) = recorder.config.signal {
         on_demand::watch_signal(signal);
     }

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Kernel ids of our threads; 0 where there is none. The writer's and the file's are always there; one asks the driver for
-/// figures at the end, one makes a report on demand.
-static TIDS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
+/// figures at the end, one makes a report on demand, one looks at whole devices.
+static TIDS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 5];
 
 struct Start {
     name: &'static CStr,

@@ -4,6 +4,7 @@ use crate::amount::Amount;
 use crate::anomalies::Anomalies;
 use crate::blocks::Block;
 use crate::contexts::{Contexts, Released};
+use crate::costs::Costs;
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
@@ -36,6 +37,12 @@ impl Ledger {
     /// Every row with its number.
     pub fn rows(&self) -> impl Iterator<Item = (RowId, &Row)> {
         self.rows.iter()
+    }
+
+    /// What calls took without saying so, and looks at whole devices.
+    #[must_use]
+    pub fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     /// One row.

@@ -7,6 +7,7 @@ use crate::announcements::{Announcement, Effect};
 use crate::anomalies::Anomalies;
 use crate::blocks::{Block, Slot, State};
 use crate::contexts::{Contexts, Released};
+use crate::costs::Costs;
 use crate::devices::Devices;
 use crate::graphs::Graphs;
 use crate::hash::Map;
@@ -55,6 +56,8 @@ struct Saved {
     exited: Vec<ThreadId>,
     pools: Vec<PoolUse>,
     objects: SavedObjects,
+    #[serde(default)]
+    costs: Costs,
     graphs: Graphs,
     limits: Vec<((Option<u8>, u32), u64)>,
     notes: Vec<String>,
@@ -129,6 +132,7 @@ impl Ledger {
             exited: self.definitions.exited(),
             pools: self.pools.values().copied().collect(),
             objects: self.objects.save(),
+            costs: self.costs.clone(),
             graphs: self.graphs.clone(),
             limits: self
                 .limits
@@ -200,6 +204,7 @@ impl Ledger {
                 .map(|usage| (usage.pool, usage))
                 .collect(),
             objects: Objects::restore(saved.objects),
+            costs: saved.costs,
             graphs: saved.graphs,
             limits: saved.limits.into_iter().collect(),
             notes: saved.notes,

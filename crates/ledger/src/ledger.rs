@@ -5,6 +5,7 @@ use crate::announcements::{Announcements, Effect};
 use crate::anomalies::Anomalies;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
+use crate::costs::{Costs, Look};
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
@@ -25,6 +26,9 @@ const ALREADY_REGISTERED: u32 = 712;
 const MOST_NOTES: usize = 256;
 /// What changed lately is what changed in the present window of time and the one before.
 const WINDOW_NS: u64 = 5_000_000_000;
+
+/// A look at a device that is no older tells of now.
+const RECENT_NS: u64 = 2_000_000_000;
 
 /// The number of the window that an instant lies in, from 1.
 fn window(time_ns: u64) -> u64 {
@@ -113,6 +117,7 @@ pub struct Ledger {
     pub(crate) threads: Map<ThreadId, ThreadUse>,
     pub(crate) pools: BTreeMap<u64, PoolUse>,
     pub(crate) objects: Objects,
+    pub(crate) costs: Costs,
     pub(crate) graphs: Graphs,
     pub(crate) limits: BTreeMap<(Option<u8>, u32), u64>,
     pub(crate) totals: Totals,
@@ -137,6 +142,20 @@ impl Ledger {
             Record::Note { text, .. } => self.note(text),
             Record::HostMemory(host) => {
                 self.host_memory.insert(host.thread, *host);
+            }
+            Record::Cost(cost) => {
+                self.last_ns = self.last_ns.max(cost.time_ns);
+                self.costs.add(cost);
+            }
+            Record::Sample(sample) => {
+                let device = Some(sample.device);
+                let tracked = self.devices.get(device).map_or(0, |usage| usage.live.bytes);
+                self.costs.look(Look {
+                    sample: sample.clone(),
+                    tracked,
+                    pool_idle: pool_idle(&self.pools, device),
+                    costs: self.costs.sum(sample.device),
+                });
             }
             definition => {
                 self.definitions.define(definition);
@@ -340,6 +359,17 @@ impl Ledger {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
             group.pool_idle = pool_idle(&self.pools, event.device);
+            if let Some(device) = event.device {
+                let taken = self.costs.taken(device);
+                group.taken = taken
+                    .into_iter()
+                    .map(|(kind, of)| (kind, of.0, of.1))
+                    .collect();
+                let recent =
+                    |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
+                let look = self.costs.latest(device).filter(recent);
+                group.others = look.map_or(Vec::new(), |look| look.sample.others.clone());
+            }
             group.changes = changes(&self.rows, event.device, self.last_ns);
             group.changes_since_ns = window_before(self.last_ns).max(self.restored_ns);
             group.last_frees = last_frees(&self.history, &self.rows, event.device);

@@ -18,6 +18,7 @@
 //! | [`history`] | blocks freed lately |
 //! | [`vmm`] | references and mappings of physical memory |
 //! | [`contexts`] | contexts, and the memory that goes with them |
+//! | [`costs`] | what calls took without saying so, and looks at whole devices |
 //! | [`objects`] | modules, graphs, streams and their like, by kind and by maker |
 //! | [`graphs`] | nodes that allocate, and the memory that the driver keeps for graphs |
 //! | [`oom`] | failed allocations |
@@ -34,6 +35,7 @@ pub mod answers;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;
+pub mod costs;
 pub mod definitions;
 pub mod devices;
 pub mod frees;

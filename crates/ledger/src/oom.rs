@@ -4,7 +4,7 @@ use crate::amount::Amount;
 use crate::announcements::Origin;
 use crate::hash::Map;
 use crate::rows::RowId;
-use oomhook_trace::record::{CallId, HostMemory};
+use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,12 @@ pub struct Group {
     /// Bytes that the device's pools kept and nobody used.
     #[serde(default)]
     pub pool_idle: u64,
+    /// What calls had taken on the device without saying so: for what, bytes, estimated.
+    #[serde(default)]
+    pub taken: Vec<(CostKind, i64, bool)>,
+    /// Other processes on the device.
+    #[serde(default)]
+    pub others: Vec<Other>,
     /// The rows whose live bytes had changed most lately, the largest change first.
     #[serde(default)]
     pub changes: Vec<(RowId, i64)>,
@@ -231,6 +237,8 @@ impl OutOfMemory {
                 rows: Vec::new(),
                 tracked: Vec::new(),
                 pool_idle: 0,
+                taken: Vec::new(),
+                others: Vec::new(),
                 changes: Vec::new(),
                 changes_since_ns: 0,
                 last_frees: Vec::new(),

@@ -1,21 +1,21 @@
 //! A ledger to the JSON.
 
 use crate::clean;
-use crate::failures;
 use crate::leaks;
 use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver};
 use crate::schema::{
-    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, Device, Gone, Host, Oom, Peak,
-    Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool, Totals,
-    Va,
+    Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, CostSite, Device, DeviceLook, Gone,
+    Host, Oom, Peak, Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread,
+    Tool, Totals, Va,
 };
 use crate::sentences;
 use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
+use crate::{account, failures};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -280,8 +280,46 @@ fn device(
             phase: None,
             sites,
         },
-        ledger: BTreeMap::new(),
+        ledger: number.map_or_else(BTreeMap::new, |number| {
+            let mut accounts = BTreeMap::new();
+            accounts.insert("peak", account::at_peak(ledger, number));
+            accounts.insert("exit", account::at_exit(ledger, number));
+            accounts
+        }),
+        costs: number.map_or_else(Vec::new, |number| costs(ledger, resolver, number)),
+        latest: number.and_then(|number| latest(ledger, number)),
     }
+}
+
+fn costs(ledger: &Ledger, resolver: &mut Resolver<'_>, device: u8) -> Vec<CostSite> {
+    let rows = ledger.costs().rows().into_iter();
+    rows.filter(|(key, _)| key.device == device)
+        .map(|(key, row)| {
+            let stack = resolver.stack(key.stack);
+            CostSite {
+                name: key.kind.name(),
+                call: resolver.call(key.call),
+                bytes: row.bytes,
+                calls: row.calls,
+                estimated: row.estimated,
+                site: Rc::clone(&stack.site),
+                label: Rc::clone(&stack.label),
+                library: Rc::clone(&stack.library),
+                stack: Rc::clone(&stack.frames),
+            }
+        })
+        .collect()
+}
+
+fn latest(ledger: &Ledger, device: u8) -> Option<DeviceLook> {
+    let sample = &ledger.costs().latest(device)?.sample;
+    Some(DeviceLook {
+        time_ns: sample.time_ns,
+        used_bytes: sample.used,
+        total_bytes: sample.total,
+        process_bytes: sample.process,
+        others: sample.others_known.then(|| sample.others.clone()),
+    })
 }
 
 /// As the driver's tools print it.

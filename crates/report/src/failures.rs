@@ -1,8 +1,9 @@
 //! Failures for lack of memory: one row for each request of one site, or for a series of halved ones, with what lived then,
 //! what had changed lately, and where the device's bytes were.
 
+use crate::account;
 use crate::resolve::{Resolver, Stack};
-use crate::schema::{Change, LastFree, LedgerLine, Oom, Place};
+use crate::schema::{Change, LastFree, Oom, Place};
 use crate::sites;
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::{Class, Group};
@@ -101,7 +102,7 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         thread: resolver.thread(group.thread),
         requested_least_bytes: None,
         ledger: if on_device {
-            equation(group)
+            account::at_failure(group)
         } else {
             Vec::new()
         },
@@ -109,32 +110,12 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         changed_since_ns: group.changes_since_ns,
         last_frees: last_frees(ledger, resolver, group),
         host: group.host,
+        others: if on_device {
+            group.others.clone()
+        } else {
+            Vec::new()
+        },
     }
-}
-
-/// All bytes of the device: what this process is known to hold, what its pools keep idle, what else is in use, what is free.
-fn equation(group: &Group) -> Vec<LedgerLine> {
-    let (Some(free), Some(total)) = (group.free, group.total) else {
-        return Vec::new();
-    };
-    let line = |name: &str, bytes: u64, estimated: bool| LedgerLine {
-        name: name.to_owned(),
-        bytes,
-        estimated,
-    };
-    let mut lines: Vec<LedgerLine> = group
-        .tracked
-        .iter()
-        .map(|(space, bytes)| line(space.name(), *bytes, *space == Space::Array))
-        .collect();
-    if group.pool_idle > 0 {
-        lines.push(line("pool_idle", group.pool_idle, false));
-    }
-    let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let rest = total.saturating_sub(free).saturating_sub(known);
-    lines.push(line("rest", rest, true));
-    lines.push(line("free", free, false));
-    lines
 }
 
 fn place(stack: &Stack) -> Place {

@@ -24,6 +24,7 @@
 //! | [`sentences`] | every sentence a user reads |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod assemble;
 pub mod attribution;
 pub mod baseline;

@@ -170,6 +170,49 @@ pub struct Device {
     pub peak: Peak,
     /// All bytes of the device, line by line.
     pub ledger: BTreeMap<&'static str, Vec<LedgerLine>>,
+    /// What calls took without saying so, by call and stack, the largest first.
+    pub costs: Vec<CostSite>,
+    /// What the management library said last.
+    pub latest: Option<DeviceLook>,
+}
+
+/// Device memory that calls from one place took without saying so.
+#[derive(Clone, Debug, Serialize)]
+pub struct CostSite {
+    /// For what, as the ledger's lines are named.
+    pub name: &'static str,
+    /// Call.
+    pub call: Rc<str>,
+    /// Bytes taken, less those given back.
+    pub bytes: i64,
+    /// How often.
+    pub calls: u64,
+    /// Other processes may have had a part in it.
+    pub estimated: bool,
+    /// The site of the call.
+    pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+    /// Its stack, innermost first.
+    #[serde(serialize_with = "frames")]
+    pub stack: Rc<[Rc<Frame>]>,
+}
+
+/// A look at a device.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceLook {
+    /// When.
+    pub time_ns: u64,
+    /// Bytes in use, whoever uses them.
+    pub used_bytes: u64,
+    /// Bytes of the device.
+    pub total_bytes: u64,
+    /// Bytes of this process; null where they are not counted.
+    pub process_bytes: Option<u64>,
+    /// Other processes; null where they cannot be known.
+    pub others: Option<Vec<oomhook_trace::record::Other>>,
 }
 
 /// How a space was used.
@@ -495,6 +538,8 @@ pub struct Oom {
     pub last_frees: Vec<LastFree>,
     /// What the host had.
     pub host: Option<oomhook_trace::record::HostMemory>,
+    /// Other processes on the device, as far as they can be known.
+    pub others: Vec<oomhook_trace::record::Other>,
 }
 
 /// Live bytes of a site that came or went lately.

@@ -311,10 +311,16 @@ pub struct Cost {
     pub stack: StackId,
     /// What for.
     pub kind: CostKind,
-    /// Bytes by which the device's use grew; negative where it shrank.
+    /// Bytes by which the device's use grew; negative where it shrank. [`Cost::ALL_BACK`]: the last context is gone, and
+    /// with it all that had been taken on the device.
     pub bytes: i64,
     /// Other processes may have had a part in it.
     pub estimated: bool,
+}
+
+impl Cost {
+    /// Instead of a number of bytes: all that had been taken on the device was given back.
+    pub const ALL_BACK: i64 = i64::MIN;
 }
 
 /// Another process on a device.

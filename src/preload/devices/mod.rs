@@ -110,6 +110,20 @@ pub fn forget_context(context: u64) {
     }
 }
 
+/// True if any context is known on the device.
+pub fn has_context(device: u8) -> bool {
+    CONTEXTS.iter().any(|bucket| {
+        let known = bucket.load(Ordering::Acquire);
+        known != 0 && known as u8 == device
+    })
+}
+
+/// The device of a known context.
+pub fn device_of(context: u64) -> Option<u8> {
+    let known = bucket(context).load(Ordering::Acquire);
+    (known != 0 && known >> 8 == context).then_some(known as u8)
+}
+
 /// The device's primary context is gone.
 pub fn forget_primary(device: u8) {
     for bucket in &CONTEXTS {
@@ -200,6 +214,16 @@ fn device_of_pointer(address: u64) -> u8 {
     }
 }
 
+/// UUIDs of announced devices. Leaked: others read them.
+static UUIDS: [AtomicPtr<[u8; 16]>; 64] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 64];
+
+/// The UUID of an announced device.
+pub fn uuid(device: u8) -> Option<[u8; 16]> {
+    let known = UUIDS.get(usize::from(device))?.load(Ordering::Acquire);
+    // SAFETY: leaked by `describe`, never freed.
+    unsafe { known.as_ref() }.copied()
+}
+
 /// Devices described in the trace already, a bit each.
 static ANNOUNCED: AtomicU64 = AtomicU64::new(0);
 
@@ -232,6 +256,7 @@ fn describe(call: &Call, ordinal: u8) {
     let code = driver!(c"cuDeviceGetUuid_v2" (*mut [u8; 16], DeviceOrdinal) (&mut uuid, device))
         .or_else(|| driver!(c"cuDeviceGetUuid" (*mut [u8; 16], DeviceOrdinal) (&mut uuid, device)));
     let uuid = if code == Some(SUCCESS) {
+        UUIDS[usize::from(ordinal)].store(Box::into_raw(Box::new(uuid)), Ordering::Release);
         uuid.to_vec()
     } else {
         Vec::new()

@@ -21,7 +21,9 @@ use crate::preload::record::import::{
 };
 use crate::preload::record::info::{MemoryInfo, TotalMemory};
 use crate::preload::record::memory::{Allocate, Free, Host, Out};
-use crate::preload::record::object::{Create, Destroy, OnlyOutOfMemory, SetLimit};
+use crate::preload::record::object::{
+    Create, Destroy, Launch, LoadCode, OnlyOutOfMemory, SetLimit,
+};
 use crate::preload::record::pitch::{AllocatePitch, AllocatePitch3D};
 use crate::preload::record::pool::{CreatePool, DestroyPool, GetPool};
 use crate::preload::record::resolve::Resolve;
@@ -139,6 +141,15 @@ driver_table! {
     fn cuLibraryLoadData(library: *mut Module, code: *const c_void, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadData" => Create::new(Object::Library, library);
     fn cuLibraryLoadFromFile(library: *mut Module, name: *const c_char, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadFromFile" => Create::new(Object::Library, library);
     fn cuLibraryUnload(library: Module) as "cuLibraryUnload" => Destroy::new(Object::Library, library as u64);
+    fn cuModuleGetFunction(function: *mut Function, module: Module, name: *const c_char) as "cuModuleGetFunction" => LoadCode;
+    fn cuModuleGetGlobal(pointer: *mut u32, bytes: *mut u32, module: Module, name: *const c_char) as "cuModuleGetGlobal" => LoadCode;
+    fn cuModuleGetGlobal_v2(pointer: *mut u64, bytes: *mut usize, module: Module, name: *const c_char) as "cuModuleGetGlobal" => LoadCode;
+    fn cuLibraryGetKernel(kernel: *mut Function, library: Module, name: *const c_char) as "cuLibraryGetKernel" => LoadCode;
+    fn cuLibraryGetModule(module: *mut Module, library: Module) as "cuLibraryGetModule" => LoadCode;
+    fn cuLibraryGetGlobal(pointer: *mut u64, bytes: *mut usize, library: Module, name: *const c_char) as "cuLibraryGetGlobal" => LoadCode;
+    fn cuLibraryGetManaged(pointer: *mut u64, bytes: *mut usize, library: Module, name: *const c_char) as "cuLibraryGetManaged" => LoadCode;
+    fn cuKernelGetFunction(function: *mut Function, kernel: Function) as "cuKernelGetFunction" => LoadCode;
+    fn cuFuncLoad(function: Function) as "cuFuncLoad" => LoadCode;
 
     // What else holds memory unseen: counted, with the place that made it.
     fn cuCtxSetLimit(limit: c_int, value: usize) as "cuCtxSetLimit" => SetLimit::new(limit, value);
@@ -158,18 +169,19 @@ driver_table! {
     fn cuGreenCtxCreate(context: *mut Context, resources: *mut c_void, device: DeviceOrdinal, flags: c_uint) as "cuGreenCtxCreate" => Create::new(Object::GreenContext, context);
     fn cuGreenCtxDestroy(context: Context) as "cuGreenCtxDestroy" => Destroy::new(Object::GreenContext, context as u64);
 
-    // Launches may need memory (local memory, code, printf): looked at only when they say that there is none.
-    fn cuLaunchKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => OnlyOutOfMemory;
-    fn cuLaunchKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => OnlyOutOfMemory;
-    fn cuLaunchKernelEx(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => OnlyOutOfMemory;
-    fn cuLaunchKernelEx_ptsz(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => OnlyOutOfMemory;
-    fn cuLaunchCooperativeKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => OnlyOutOfMemory;
-    fn cuLaunchCooperativeKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => OnlyOutOfMemory;
+    // Launches may need memory (local memory, code, printf): measured at a function's first one, else looked at only when they
+    // say that there is none.
+    fn cuLaunchKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => Launch::new(function);
+    fn cuLaunchKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernel" => Launch::new(function);
+    fn cuLaunchKernelEx(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => Launch::new(function);
+    fn cuLaunchKernelEx_ptsz(config: *const c_void, function: Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) as "cuLaunchKernelEx" => Launch::new(function);
+    fn cuLaunchCooperativeKernel(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => Launch::new(function);
+    fn cuLaunchCooperativeKernel_ptsz(function: Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Stream, parameters: *mut *mut c_void) as "cuLaunchCooperativeKernel" => Launch::new(function);
 
     fn cuLaunchCooperativeKernelMultiDevice(launches: *mut c_void, count: c_uint, flags: c_uint) as "cuLaunchCooperativeKernelMultiDevice" => OnlyOutOfMemory;
-    fn cuLaunch(function: Function) as "cuLaunch" => OnlyOutOfMemory;
-    fn cuLaunchGrid(function: Function, width: c_int, height: c_int) as "cuLaunchGrid" => OnlyOutOfMemory;
-    fn cuLaunchGridAsync(function: Function, width: c_int, height: c_int, stream: Stream) as "cuLaunchGridAsync" => OnlyOutOfMemory;
+    fn cuLaunch(function: Function) as "cuLaunch" => Launch::new(function);
+    fn cuLaunchGrid(function: Function, width: c_int, height: c_int) as "cuLaunchGrid" => Launch::new(function);
+    fn cuLaunchGridAsync(function: Function, width: c_int, height: c_int, stream: Stream) as "cuLaunchGridAsync" => Launch::new(function);
 
     // Contexts: they own linear, managed and pinned memory.
     fn cuCtxCreate(context: *mut Context, flags: c_uint, device: DeviceOrdinal) as "cuCtxCreate" => CreateContext::explicit(context, device);
@@ -203,7 +215,6 @@ driver_table! {
 // left out: cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle: questions
 // left out: cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphNodeFindInClone: questions
 // left out: cuModuleGetLoadingMode cuFuncIsLoaded: questions
-// left out: cuFuncLoad: loads the code of a function of a module that is counted
 // left out: cuGraphicsMapResources cuGraphicsUnmapResources cuGraphicsUnregisterResource: memory of OpenGL, EGL, VDPAU
 // left out: cuGraphicsResourceGetMappedMipmappedArray cuGraphicsResourceGetMappedPointer: the same
 // left out: cuGraphicsResourceSetMapFlags cuGraphicsSubResourceGetMappedArray: the same

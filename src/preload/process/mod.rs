@@ -18,7 +18,7 @@ use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, report, talk, thread};
+use super::{channel, loader, memory, nvml, report, talk, thread};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it may wait for the driver's figures of its pools.
 const PATIENCE_WITH_DRIVER: Duration = Duration::from_millis(500);
+
+/// How long it may wait for a last look at whole devices.
+const PATIENCE_WITH_LOOK: Duration = Duration::from_millis(100);
 
 /// Stack of the thread that asks: the driver's own frames are on it.
 const STACK: usize = 1 << 20;
@@ -105,6 +108,7 @@ unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
 }
 
 fn ask_while_the_driver_answers(recorder: &'static Recorder) {
+    nvml::look(PATIENCE_WITH_LOOK);
     let in_a_call = guard::with(|thread| thread.depth.get() > 0 || thread.label.get() != NO_ROW);
     if in_a_call || !pools::any() {
         return;

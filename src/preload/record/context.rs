@@ -2,16 +2,75 @@
 //! handles stay.
 
 use super::{Call, Recipe};
-use crate::preload::devices;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
+use crate::preload::{costs, devices, nvml};
+use oomhook_trace::record::{Cost, CostKind};
+use std::time::Duration;
 
 fn ordinal(device: DeviceOrdinal) -> u8 {
     u8::try_from(device).unwrap_or(NO_DEVICE)
 }
 
+/// How long the program waits for a look at the device: before a context is made (there may be none so far), and after.
+const PATIENCE_BEFORE: Duration = Duration::from_millis(50);
+const PATIENCE_AFTER: Duration = Duration::from_millis(300);
+
+/// What was in use before a context came or went: by this process as the management library counts, and by all.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    process: Option<u64>,
+    used: Option<u64>,
+}
+
+impl Before {
+    fn look(device: u8) -> Before {
+        if !nvml::look(PATIENCE_BEFORE) {
+            return Before::default();
+        }
+        Before {
+            process: nvml::process_bytes(device),
+            used: nvml::used_bytes(device),
+        }
+    }
+
+    /// Books what the context has taken (or given back).
+    fn book(self, call: &Call, device: u8) {
+        if !nvml::look(PATIENCE_AFTER) {
+            return;
+        }
+        let difference =
+            |before: Option<u64>, now: Option<u64>| Some(now?.wrapping_sub(before?) as i64);
+        // Before its first context the process is on no device.
+        let own = difference(self.process, nvml::process_bytes(device));
+        let all = difference(self.used, nvml::used_bytes(device));
+        let is_alone = !nvml::has_others(device);
+        let (bytes, estimated) = match (own, all) {
+            (Some(bytes), _) => (bytes, false),
+            (None, Some(bytes)) => (bytes, !is_alone),
+            (None, None) => return,
+        };
+        costs::book(call, CostKind::Context, device, bytes, estimated);
+    }
+}
+
+/// A context is gone: with the last one all that calls had taken on the device. (Of one of several it is not known which part
+/// was its own; it shows as what the rest lacks.)
+fn gone(call: &Call, device: u8) {
+    costs::forget_launches();
+    if !devices::has_context(device) {
+        costs::book(call, CostKind::Context, device, Cost::ALL_BACK, false);
+    }
+}
+
 /// Sends the birth of a context that was not known.
-fn created(call: &Call, context: *mut Context, device: DeviceOrdinal, explicit: bool) {
+fn created(
+    call: &Call,
+    context: *mut Context,
+    device: DeviceOrdinal,
+    explicit: bool,
+    before: Before,
+) {
     if context.is_null() {
         return;
     }
@@ -26,6 +85,7 @@ fn created(call: &Call, context: *mut Context, device: DeviceOrdinal, explicit: 
             ..Raw::new(Kind::ContextCreate)
         };
         call.send_here(Raw { device, ..raw });
+        before.book(call, device);
     }
 }
 
@@ -34,6 +94,7 @@ pub struct CreateContext {
     context: *mut Context,
     device: DeviceOrdinal,
     explicit: bool,
+    before: Before,
 }
 
 impl CreateContext {
@@ -43,6 +104,7 @@ impl CreateContext {
             context,
             device,
             explicit: true,
+            before: Before::default(),
         }
     }
 
@@ -52,6 +114,7 @@ impl CreateContext {
             context,
             device,
             explicit: false,
+            before: Before::default(),
         }
     }
 }
@@ -65,9 +128,18 @@ impl Recipe for CreateContext {
         false
     }
 
+    fn before(&mut self, call: &Call) {
+        let device = ordinal(self.device);
+        if self.explicit || !devices::primary_is_active(self.device) {
+            // The management library knows it by its UUID.
+            devices::announce(call, device);
+            self.before = Before::look(device);
+        }
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
-            created(call, self.context, self.device, self.explicit);
+            created(call, self.context, self.device, self.explicit, self.before);
         }
     }
 }
@@ -96,7 +168,11 @@ impl Recipe for DestroyContext {
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
+            let device = devices::device_of(self.context);
             devices::forget_context(self.context);
+            if let Some(device) = device {
+                gone(call, device);
+            }
         } else {
             call.send(Raw {
                 a: self.context,
@@ -146,6 +222,7 @@ impl Recipe for ResetPrimary {
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
             devices::forget_primary(ordinal(self.device));
+            gone(call, ordinal(self.device));
         } else {
             take_reset_back(call, self.device, code);
         }
@@ -175,6 +252,7 @@ impl Recipe for ReleasePrimary {
             take_reset_back(call, self.device, code);
         } else {
             devices::forget_primary(ordinal(self.device));
+            gone(call, ordinal(self.device));
         }
     }
 }

@@ -5,12 +5,15 @@ use super::Call;
 use crate::preload::devices::pools;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY};
 use crate::preload::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, Raw};
-use crate::preload::{devices, host, writer};
+use crate::preload::{devices, host, nvml, writer};
 use oomhook_trace::{Record, Space};
 use std::time::Duration;
 
 /// The program waits no longer than this for its error.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Of that, for a look at the whole device.
+const PATIENCE_WITH_LOOK: Duration = Duration::from_millis(20);
 
 /// Records a failed allocation.
 pub fn record(call: &Call, space: Option<Space>, requested: Option<u64>, code: Code) {
@@ -62,6 +65,8 @@ pub fn record_on(
         raw.flags |= KNOWN_FREE;
     }
     if is_told {
+        // Who else is on the device.
+        nvml::look(PATIENCE_WITH_LOOK);
         pools::send_all_states(call);
         if is_unexplained(space, &raw) {
             let host = host::memory(call.now(), call.thread_number());

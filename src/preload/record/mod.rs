@@ -18,6 +18,7 @@ pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
 
+use super::costs::{self, Measure};
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
@@ -27,6 +28,7 @@ use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::{channel, stack, threads};
 use oomhook_trace::Record;
+use oomhook_trace::record::CostKind;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -52,6 +54,10 @@ pub trait Recipe {
     /// The block that the call would make, if it makes one: whether it fits a pretended size is decided by that, and
     /// attempts to allocate are counted by it. `None` also for what the driver refuses or answers without memory.
     fn asks(&self) -> Option<Ask> {
+        None
+    }
+    /// It may take device memory that it does not speak of, for this: measured around the call.
+    fn cost(&self) -> Option<CostKind> {
         None
     }
     /// Before the real call.
@@ -217,6 +223,12 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             }
             at_work(|| recipe.before(call));
         }
+        let kind = recipe.cost().filter(|_| thread.depth.get() == 1);
+        let mut measure = None;
+        match (&call, kind) {
+            (Some(call), Some(kind)) => at_work(|| measure = Measure::begin(kind, call)),
+            _ => costs::moves(),
+        }
         let code = if claim.is_refused() {
             OUT_OF_MEMORY
         } else {
@@ -226,9 +238,15 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             // Recording a failure may take a while.
             claim = Claim::Pass;
         }
+        if kind.is_none() {
+            costs::moves();
+        }
         at_work(|| {
             if let Some(call) = &call {
                 recipe.after(call, code);
+                if let Some(measure) = measure.take() {
+                    measure.end(call);
+                }
             }
             recipe.always(code);
         });

@@ -1,10 +1,21 @@
 //! Objects that hold memory which no allocation call shows: modules, libraries, graphs, streams, events, textures.
 
 use super::{Call, Recipe, failure};
-use crate::preload::devices;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::raw::{Kind, Raw};
-use oomhook_trace::record::Object;
+use crate::preload::{costs, devices};
+use oomhook_trace::record::{CostKind, Object};
+use std::ffi::c_void;
+
+/// What an object costs that holds device memory.
+fn cost_of(object: Object) -> Option<CostKind> {
+    match object {
+        Object::Module | Object::Library => Some(CostKind::Code),
+        Object::Stream => Some(CostKind::Stream),
+        Object::GraphExec => Some(CostKind::GraphExec),
+        _ => None,
+    }
+}
 
 /// Something is made.
 pub struct Create {
@@ -27,6 +38,10 @@ impl Recipe for Create {
     fn starts(&self) -> bool {
         // A module or a stream wants a context: the first one that we see may have been made past us.
         true
+    }
+
+    fn cost(&self) -> Option<CostKind> {
+        cost_of(self.object)
     }
 
     fn after(&mut self, call: &Call, code: Code) {
@@ -66,6 +81,10 @@ impl Destroy {
 }
 
 impl Recipe for Destroy {
+    fn cost(&self) -> Option<CostKind> {
+        cost_of(self.object)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
             let raw = Raw {
@@ -94,6 +113,54 @@ impl Recipe for OnlyOutOfMemory {
     }
 }
 
+/// A launch. The first one of a function may bring its code, local memory and the device's heap.
+pub struct Launch {
+    function: u64,
+}
+
+impl Launch {
+    /// Of this function or executable graph.
+    pub fn new(function: *mut c_void) -> Launch {
+        Launch {
+            function: function as u64,
+        }
+    }
+}
+
+impl Recipe for Launch {
+    fn only_failures(&self) -> bool {
+        costs::was_launched(self.function)
+    }
+
+    fn cost(&self) -> Option<CostKind> {
+        Some(CostKind::Launch)
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == OUT_OF_MEMORY {
+            return failure::record(call, None, None, code);
+        }
+        if code == SUCCESS {
+            costs::launched(self.function);
+        }
+    }
+}
+
+/// A look-up that may load code: of a function, a kernel, a variable.
+pub struct LoadCode;
+
+impl Recipe for LoadCode {
+    fn cost(&self) -> Option<CostKind> {
+        Some(CostKind::Code)
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == OUT_OF_MEMORY {
+            failure::record(call, None, None, code);
+        }
+    }
+}
+
 /// `cuCtxSetLimit`.
 pub struct SetLimit {
     limit: i32,
@@ -111,6 +178,10 @@ impl SetLimit {
 }
 
 impl Recipe for SetLimit {
+    fn cost(&self) -> Option<CostKind> {
+        Some(CostKind::Limit)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);

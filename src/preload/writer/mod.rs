@@ -26,7 +26,7 @@ use super::pretend;
 use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
-use super::{memory, report, thread};
+use super::{memory, nvml, report, thread};
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
 use failures::Failures;
@@ -61,6 +61,9 @@ const SEGMENT: u64 = 64 << 20;
 const SMALLEST_SEGMENT: u64 = 16 << 10;
 /// Segments that a bounded file should hold at least.
 const SEGMENTS_KEPT: u64 = 16;
+/// How often peaks are compared, and by how much one must be higher than the one before to be looked at.
+const LOOK_AT_PEAKS: Duration = Duration::from_millis(100);
+const LEAST_NEW_PEAK: u64 = 16 << 20;
 /// How often it is looked whether the program has recovered from a failure.
 const LOOK_AT_FAILURES: Duration = Duration::from_millis(100);
 /// How long the end may wait for the file.
@@ -268,6 +271,9 @@ struct Writer {
     flush_after: Duration,
     /// Only the state at the end is written, no events.
     summary: bool,
+    /// The highest peak at which the devices were looked at, and when it was compared.
+    peak_seen: u64,
+    peaks_at: Instant,
     /// What is said of failures, and when they were looked at.
     failures: Failures,
     looked_at: Instant,
@@ -303,6 +309,8 @@ impl Writer {
             segment,
             flush_after,
             summary: recorder.config.keep == Keep::Summary,
+            peak_seen: 0,
+            peaks_at: Instant::now(),
             failures: Failures::default(),
             looked_at: Instant::now(),
             shortage: None,
@@ -359,6 +367,10 @@ impl Writer {
                 serving = None;
             } else if self.is_due() {
                 self.flush();
+            }
+            if self.peaks_at.elapsed() > LOOK_AT_PEAKS {
+                self.peaks_at = Instant::now();
+                self.look_at_peaks();
             }
             if self.failures.is_waiting()
                 && (self.looked_at.elapsed() > LOOK_AT_FAILURES || failures::is_urgent())
@@ -437,6 +449,16 @@ impl Writer {
         }
         if raw.kind == Kind::AllocFailed && raw.d == u64::from(OUT_OF_MEMORY) {
             self.failures.failed();
+        }
+    }
+
+    /// Has the devices looked at when this process has reached a new peak.
+    fn look_at_peaks(&mut self) {
+        let devices = self.ledger.devices().iter();
+        let peak: u64 = devices.map(|(_, usage)| usage.peak.bytes).sum();
+        if peak > self.peak_seen + (self.peak_seen / 100).max(LEAST_NEW_PEAK) {
+            self.peak_seen = peak;
+            nvml::ask();
         }
     }
 

@@ -1,7 +1,7 @@
 //! From the channel's event to the trace's record.
 
 use super::super::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name};
-use oomhook_trace::record::Object;
+use oomhook_trace::record::{Cost, CostKind, Object};
 use oomhook_trace::{Event, Record, Space, StackId, What};
 
 /// The record of an event (`None` for kinds that carry none).
@@ -14,6 +14,18 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
                 tid: raw.c as u32,
                 name: unpack_name(raw.a, raw.b),
             });
+        }
+        Kind::Cost => {
+            return Some(Record::Cost(Cost {
+                time_ns: raw.time_ns,
+                thread: raw.thread,
+                device: raw.device,
+                call,
+                stack,
+                kind: CostKind::from_wire(raw.b)?,
+                bytes: raw.a as i64,
+                estimated: raw.c != 0,
+            }));
         }
         Kind::Alloc => {
             let space = raw.space()?;

@@ -1,8 +1,8 @@
 //! What is said of allocations that ran out of memory.
 
 use super::*;
-use crate::schema::Process;
-use oomhook_trace::record::HostMemory;
+use crate::schema::{LedgerLine, Process};
+use oomhook_trace::record::{HostMemory, Other};
 
 /// What failed: `cudaMalloc asked 8.0 GiB on GPU 0`.
 #[must_use]
@@ -152,29 +152,83 @@ fn ledger_name(name: &str) -> &str {
         "vmm" => "VMM handles",
         "graph" => "graphs",
         "pool_idle" => "idle in pools",
-        "rest" => "contexts, code and other processes",
+        "launches" => "first launches",
+        "graph_execs" => "executable graphs",
+        "other_calls" => "other calls",
+        "other_processes" => "other processes",
+        "rest" => "not explained",
         other => other,
     }
 }
 
-/// `10.0 GiB device memory of this process + 22.0 MiB idle in pools + 527.0 MiB contexts, code and other processes`.
+/// Lines of a ledger that are memory of this process's own making.
+fn is_own(name: &str) -> bool {
+    matches!(name, "device" | "array" | "async" | "vmm" | "graph")
+}
+
+/// `10.0 GiB device memory of this process + 22.0 MiB idle in pools + 527.0 MiB contexts`. Smallest parts are left out if
+/// they do not matter.
 #[must_use]
-pub fn in_use(oom: &Oom) -> Option<String> {
-    let lines = oom
-        .ledger
+pub fn in_use(lines: &[LedgerLine], others: &[Other]) -> Option<String> {
+    let measured = lines.iter().any(|line| line.name == "contexts");
+    let shown = lines
         .iter()
-        .filter(|line| line.name != "free" && (line.bytes > 0 || line.name != "rest"));
-    let parts: Vec<String> = lines
+        .filter(|line| line.name != "free" && line.bytes > 0);
+    let parts: Vec<String> = shown
         .map(|line| {
-            let own = if matches!(line.name.as_str(), "rest" | "pool_idle") {
-                ""
-            } else {
-                " of this process"
+            let name = match line.name.as_str() {
+                // Where nothing was measured the rest is all that is not of this process's own making.
+                "rest" if !measured => "contexts, code and other processes",
+                name => ledger_name(name),
             };
-            format!("{} {}{own}", bytes(line.bytes), ledger_name(&line.name))
+            let own = if is_own(&line.name) {
+                " of this process"
+            } else {
+                ""
+            };
+            let who = if line.name == "other_processes" {
+                names(others)
+            } else {
+                String::new()
+            };
+            format!("{} {name}{own}{who}", bytes(line.bytes))
         })
         .collect();
     (!parts.is_empty()).then(|| parts.join(" + "))
+}
+
+/// ` (pid 4711 train.py 2.0 GiB, pid 4712 1.0 GiB)`, the largest first.
+fn names(others: &[Other]) -> String {
+    const MOST: usize = 3;
+    let mut known: Vec<&Other> = others
+        .iter()
+        .filter(|other| other.bytes.is_some())
+        .collect();
+    known.sort_by_key(|other| (std::cmp::Reverse(other.bytes), other.pid));
+    let mut parts: Vec<String> = known
+        .iter()
+        .take(MOST)
+        .map(|other| {
+            let name = crate::clean::text(crate::attribution::file_name(&other.name));
+            let name = if name.is_empty() {
+                name
+            } else {
+                format!(" {name}")
+            };
+            format!(
+                "pid {}{name} {}",
+                other.pid,
+                bytes(other.bytes.unwrap_or(0))
+            )
+        })
+        .collect();
+    if known.len() > MOST {
+        parts.push(format!("{} more", known.len() - MOST));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", parts.join(", "))
 }
 
 /// `+2.0 GiB cache (cache.c:12)`.

@@ -119,7 +119,7 @@ impl Page<'_> {
         if let Some(free) = say::free_of_total(oom) {
             self.fact(say::FREE, &free);
         }
-        if let Some(used) = say::in_use(oom) {
+        if let Some(used) = say::in_use(&oom.ledger, &oom.others) {
             self.fact(say::IN_USE, &used);
         }
         self.lately(oom);

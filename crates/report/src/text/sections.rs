@@ -55,6 +55,7 @@ impl Page<'_> {
         self.title(&title, &when);
         let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
         self.sites(&lines, Some(highest.peak_bytes), top);
+        self.account(highest);
         let most = top.saturating_sub(2);
         // A last line that only says "1 more" may as well be that one.
         let most = if others.len() == most + 1 {
@@ -70,6 +71,22 @@ impl Page<'_> {
         }
         if let Some(next) = others.get(most) {
             self.line(say::more_devices(others.len() - most, next.peak_bytes));
+        }
+    }
+
+    /// What else was in use at the peak.
+    fn account(&mut self, device: &Device) {
+        let Some(lines) = device.ledger.get("peak") else {
+            return;
+        };
+        let others = device
+            .latest
+            .as_ref()
+            .and_then(|look| look.others.as_deref());
+        if lines.iter().any(|line| line.name == "free")
+            && let Some(used) = say::in_use(lines, others.unwrap_or(&[]))
+        {
+            self.paragraph(&format!("  {}", say::IN_USE), &used);
         }
     }
 

@@ -1,0 +1,252 @@
+//! Device memory that calls took without saying so, and looks at whole devices.
+
+use crate::hash::Map;
+use oomhook_trace::StackId;
+use oomhook_trace::record::{CallId, Cost, CostKind, Sample};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Changes kept one by one; of later ones only the sums.
+const MOST_CHANGES: usize = 4096;
+/// Rows by call and stack; later ones are summed under no stack.
+const MOST_ROWS: usize = 4096;
+/// Looks kept for the line over time; when they are too many, every second one goes.
+const MOST_LOOKS: usize = 1024;
+
+/// What a call took, summed over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostRow {
+    /// Bytes taken, less those given back.
+    pub bytes: i64,
+    /// How often.
+    pub calls: u64,
+    /// Other processes may have had a part in it.
+    pub estimated: bool,
+}
+
+/// Where a cost comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CostKey {
+    /// Device.
+    pub device: u8,
+    /// What for.
+    pub kind: CostKind,
+    /// Call.
+    pub call: CallId,
+    /// Stack.
+    pub stack: StackId,
+}
+
+/// A change of what is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    time_ns: u64,
+    device: u8,
+    kind: CostKind,
+    bytes: i64,
+}
+
+/// What is taken for each purpose on one device.
+pub type Taken = BTreeMap<CostKind, (i64, bool)>;
+
+/// A look at a device, beside what the books said then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// The look.
+    pub sample: Sample,
+    /// Live device bytes of this process.
+    pub tracked: u64,
+    /// Bytes that its pools kept idle.
+    pub pool_idle: u64,
+    /// What calls had taken besides.
+    pub costs: i64,
+}
+
+impl Look {
+    /// Bytes in use that the books do not explain, other processes' apart; negative where the books say more.
+    #[must_use]
+    pub fn rest(&self) -> i64 {
+        let others: u64 = self
+            .sample
+            .others
+            .iter()
+            .filter_map(|other| other.bytes)
+            .sum();
+        let known = i128::from(self.tracked)
+            + i128::from(self.pool_idle)
+            + i128::from(self.costs)
+            + i128::from(others);
+        i64::try_from(i128::from(self.sample.used) - known).unwrap_or(0)
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Costs {
+    #[serde(with = "as_list")]
+    rows: Map<CostKey, CostRow>,
+    changes: Vec<Change>,
+    taken: BTreeMap<u8, Taken>,
+    looks: Vec<Look>,
+    /// How many looks stand for one that is kept.
+    every: u32,
+    skipped: u32,
+    latest: BTreeMap<u8, Look>,
+}
+
+mod as_list {
+    use super::{CostKey, CostRow, Map};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        rows: &Map<CostKey, CostRow>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut list: Vec<(&CostKey, &CostRow)> = rows.iter().collect();
+        list.sort_by_key(|(key, _)| **key);
+        list.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Map<CostKey, CostRow>, D::Error> {
+        Ok(Vec::<(CostKey, CostRow)>::deserialize(from)?
+            .into_iter()
+            .collect())
+    }
+}
+
+impl Costs {
+    pub(crate) fn add(&mut self, cost: &Cost) {
+        if cost.bytes == Cost::ALL_BACK {
+            return self.forget(cost.device, cost.time_ns);
+        }
+        let mut key = CostKey {
+            device: cost.device,
+            kind: cost.kind,
+            call: cost.call,
+            stack: cost.stack,
+        };
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
+            key.stack = 0;
+        }
+        let row = self.rows.entry(key).or_default();
+        row.bytes = row.bytes.saturating_add(cost.bytes);
+        row.calls += 1;
+        row.estimated |= cost.estimated;
+        self.change(
+            cost.time_ns,
+            cost.device,
+            cost.kind,
+            cost.bytes,
+            cost.estimated,
+        );
+    }
+
+    fn change(&mut self, time_ns: u64, device: u8, kind: CostKind, bytes: i64, estimated: bool) {
+        let taken = self.taken.entry(device).or_default();
+        let sum = taken.entry(kind).or_default();
+        sum.0 = sum.0.saturating_add(bytes);
+        sum.1 |= estimated;
+        if self.changes.len() < MOST_CHANGES {
+            self.changes.push(Change {
+                time_ns,
+                device,
+                kind,
+                bytes,
+            });
+        }
+    }
+
+    /// The last context of a device is gone, and with it all that was taken there.
+    fn forget(&mut self, device: u8, time_ns: u64) {
+        let taken: Vec<(CostKind, i64)> = self
+            .taken
+            .get(&device)
+            .into_iter()
+            .flatten()
+            .map(|(kind, (bytes, _))| (*kind, *bytes))
+            .collect();
+        for (kind, bytes) in taken {
+            self.change(time_ns, device, kind, bytes.saturating_neg(), false);
+        }
+        self.rows.retain(|key, _| key.device != device);
+    }
+
+    pub(crate) fn look(&mut self, look: Look) {
+        self.latest.insert(look.sample.device, look.clone());
+        self.skipped += 1;
+        if self.skipped <= self.every {
+            return;
+        }
+        self.skipped = 0;
+        self.looks.push(look);
+        if self.looks.len() > MOST_LOOKS {
+            let mut number = 0;
+            self.looks.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.every = self.every * 2 + 1;
+        }
+    }
+
+    /// What is taken on a device now, by purpose.
+    #[must_use]
+    pub fn taken(&self, device: u8) -> Taken {
+        self.taken.get(&device).cloned().unwrap_or_default()
+    }
+
+    /// All that is taken on a device now.
+    #[must_use]
+    pub fn sum(&self, device: u8) -> i64 {
+        let taken = self.taken.get(&device).into_iter().flatten();
+        taken.map(|(_, (bytes, _))| *bytes).sum()
+    }
+
+    /// What was taken on a device at an instant, by purpose.
+    #[must_use]
+    pub fn taken_at(&self, device: u8, time_ns: u64) -> Taken {
+        let mut taken = self.taken(device);
+        let later = self
+            .changes
+            .iter()
+            .filter(|change| change.time_ns > time_ns);
+        for change in later.filter(|change| change.device == device) {
+            let sum = taken.entry(change.kind).or_default();
+            sum.0 = sum.0.saturating_sub(change.bytes);
+        }
+        taken
+    }
+
+    /// By call and stack, the largest first.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(CostKey, CostRow)> {
+        let mut rows: Vec<(CostKey, CostRow)> =
+            self.rows.iter().map(|(key, row)| (*key, *row)).collect();
+        rows.sort_by_key(|(key, row)| (std::cmp::Reverse(row.bytes), *key));
+        rows
+    }
+
+    /// The latest look at a device.
+    #[must_use]
+    pub fn latest(&self, device: u8) -> Option<&Look> {
+        self.latest.get(&device)
+    }
+
+    /// Looks at all devices, in order of time.
+    #[must_use]
+    pub fn looks(&self) -> &[Look] {
+        &self.looks
+    }
+
+    /// The look at a device that is nearest to an instant.
+    #[must_use]
+    pub fn nearest(&self, device: u8, time_ns: u64) -> Option<&Look> {
+        let of_device = |look: &&Look| look.sample.device == device;
+        let all = self.looks.iter().chain(self.latest.get(&device));
+        all.filter(of_device)
+            .min_by_key(|look| look.sample.time_ns.abs_diff(time_ns))
+    }
+}
