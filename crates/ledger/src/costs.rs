@@ -63,19 +63,36 @@ pub struct Look {
 }
 
 impl Look {
-    /// Bytes in use that the books do not explain, other processes' apart; negative where the books say more.
+    /// Bytes of other processes, as far as they are known.
+    #[must_use]
+    pub fn others(&self) -> u64 {
+        let others = self.sample.others.iter();
+        others.filter_map(|other| other.bytes).sum()
+    }
+
+    /// Bytes in use that belong to no process: the driver's own. 0 where not every process's bytes are known.
+    #[must_use]
+    pub fn driver(&self) -> u64 {
+        let all_known = self.sample.others_known
+            && self.sample.others.iter().all(|other| other.bytes.is_some());
+        match self.sample.process {
+            Some(process) if all_known => self
+                .sample
+                .used
+                .saturating_sub(process)
+                .saturating_sub(self.others()),
+            _ => 0,
+        }
+    }
+
+    /// Bytes in use that nothing explains; negative where the books say more.
     #[must_use]
     pub fn rest(&self) -> i64 {
-        let others: u64 = self
-            .sample
-            .others
-            .iter()
-            .filter_map(|other| other.bytes)
-            .sum();
         let known = i128::from(self.tracked)
             + i128::from(self.pool_idle)
             + i128::from(self.costs)
-            + i128::from(others);
+            + i128::from(self.others())
+            + i128::from(self.driver());
         i64::try_from(i128::from(self.sample.used) - known).unwrap_or(0)
     }
 }

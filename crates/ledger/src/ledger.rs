@@ -369,6 +369,7 @@ impl Ledger {
                     |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
                 let look = self.costs.latest(device).filter(recent);
                 group.others = look.map_or(Vec::new(), |look| look.sample.others.clone());
+                group.driver = look.map_or(0, Look::driver);
             }
             group.changes = changes(&self.rows, event.device, self.last_ns);
             group.changes_since_ns = window_before(self.last_ns).max(self.restored_ns);

@@ -91,6 +91,9 @@ pub struct Group {
     /// What calls had taken on the device without saying so: for what, bytes, estimated.
     #[serde(default)]
     pub taken: Vec<(CostKind, i64, bool)>,
+    /// Bytes of the device that belonged to no process.
+    #[serde(default)]
+    pub driver: u64,
     /// Other processes on the device.
     #[serde(default)]
     pub others: Vec<Other>,
@@ -238,6 +241,7 @@ impl OutOfMemory {
                 tracked: Vec::new(),
                 pool_idle: 0,
                 taken: Vec::new(),
+                driver: 0,
                 others: Vec::new(),
                 changes: Vec::new(),
                 changes_since_ns: 0,

@@ -3,6 +3,7 @@
 
 use crate::schema::LedgerLine;
 use oomhook_ledger::Ledger;
+use oomhook_ledger::costs::Look;
 use oomhook_ledger::oom::Group;
 use oomhook_trace::Space;
 use oomhook_trace::record::{CostKind, Other};
@@ -18,6 +19,7 @@ struct Parts<'a> {
     /// For what, bytes, estimated.
     taken: Vec<(CostKind, i64, bool)>,
     others: &'a [Other],
+    driver: u64,
     /// Those parts are of another instant.
     borrowed: bool,
 }
@@ -43,6 +45,9 @@ impl Parts<'_> {
         let others: u64 = self.others.iter().filter_map(|other| other.bytes).sum();
         if others > 0 {
             lines.push(line("other_processes", others, self.borrowed));
+        }
+        if self.driver > 0 {
+            lines.push(line("driver", self.driver, self.borrowed));
         }
         lines
     }
@@ -75,6 +80,7 @@ pub fn at_failure(group: &Group) -> Vec<LedgerLine> {
         pool_idle: group.pool_idle,
         taken: group.taken.clone(),
         others: &group.others,
+        driver: group.driver,
         borrowed: false,
     };
     close(parts.lines(), free, total)
@@ -123,6 +129,7 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
         pool_idle: look.map_or(0, |look| look.pool_idle),
         taken,
         others: look.map_or(&[], |look| look.sample.others.as_slice()),
+        driver: look.map_or(0, Look::driver),
         borrowed: !is_near,
     };
     let lines = parts.lines();

@@ -118,6 +118,13 @@ pub fn has_context(device: u8) -> bool {
     })
 }
 
+/// True if any context is known.
+pub fn has_any_context() -> bool {
+    CONTEXTS
+        .iter()
+        .any(|bucket| bucket.load(Ordering::Acquire) != 0)
+}
+
 /// The device of a known context.
 pub fn device_of(context: u64) -> Option<u8> {
     let known = bucket(context).load(Ordering::Acquire);

@@ -1,8 +1,9 @@
 //! Memory pools of the process, and the figures that the driver keeps of them.
 
 use super::super::captures;
+use super::super::channel;
 use super::super::hooks::abi::{Code, DeviceOrdinal, LOCATION_DEVICE, Location, Pool, SUCCESS};
-use super::super::raw::NO_DEVICE;
+use super::super::raw::{NO_DEVICE, Raw};
 use super::super::record::Call;
 use super::super::state::Recorder;
 use super::driver_function;
@@ -129,6 +130,17 @@ pub fn send_state(call: &Call, pool: u64) {
 
 /// Sends the figures of all pools, in the middle of the program's work.
 pub fn send_all_states(call: &Call) {
+    send_while_at_ease(call.recorder(), call.thread_number());
+}
+
+/// The same from a thread of ours; nothing while the program has nothing in pools.
+pub fn send_states(recorder: &Recorder) {
+    if any() {
+        send_while_at_ease(recorder, 0);
+    }
+}
+
+fn send_while_at_ease(recorder: &Recorder, thread: u32) {
     if captures::any() {
         return;
     }
@@ -137,10 +149,10 @@ pub fn send_all_states(call: &Call) {
     let Some(before) = exchange_capture_mode(RELAXED) else {
         return;
     };
-    let states = all_states(call.recorder(), call.thread_number());
+    let states = all_states(recorder, thread);
     exchange_capture_mode(before);
     for record in states {
-        call.announce(record);
+        channel::send(&recorder.sender, Raw::boxed(record));
     }
 }
 

@@ -5,9 +5,10 @@
 mod library;
 
 use super::bell::Bell;
+use super::devices::pools;
 use super::raw::Raw;
 use super::state::{self, Recorder};
-use super::{channel, devices, thread};
+use super::{channel, devices, thread, writer};
 use library::{Handle, Library, Look};
 use oomhook_trace::Record;
 use oomhook_trace::record::Sample;
@@ -40,9 +41,10 @@ static LATEST: [Latest; DEVICES] = [const {
 }; DEVICES];
 
 static BELL: Bell = Bell::new();
-/// Looks asked for, and those made.
+/// Looks asked for, and those made; and up to which one they are to be written down.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
+static TO_WRITE: AtomicU64 = AtomicU64::new(0);
 /// The library is there and answers.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 /// It is not, or not any more.
@@ -61,12 +63,24 @@ pub fn start(recorder: &'static Recorder, period: Duration) {
     }
 }
 
-/// Has a look made, and waits for it, but no longer than `patience`. True if it was made.
+/// Has a look made and written down, and waits for it, but no longer than `patience`. True if it was made.
 pub fn look(patience: Duration) -> bool {
+    make(patience, true)
+}
+
+/// The same, written nowhere: a look between a call and the record of what it took would find it unexplained.
+pub fn look_only(patience: Duration) -> bool {
+    make(patience, false)
+}
+
+fn make(patience: Duration, write: bool) -> bool {
     if IS_MISSING.load(Ordering::Acquire) {
         return false;
     }
     let ticket = WANTED.fetch_add(1, Ordering::AcqRel) + 1;
+    if write {
+        TO_WRITE.fetch_max(ticket, Ordering::AcqRel);
+    }
     BELL.ring();
     let deadline = Instant::now() + patience;
     while MADE.load(Ordering::Acquire) < ticket {
@@ -86,7 +100,8 @@ pub fn is_there() -> bool {
 /// Has a look made, and does not wait.
 pub fn ask() {
     if IS_THERE.load(Ordering::Acquire) {
-        WANTED.fetch_add(1, Ordering::AcqRel);
+        let ticket = WANTED.fetch_add(1, Ordering::AcqRel) + 1;
+        TO_WRITE.fetch_max(ticket, Ordering::AcqRel);
         BELL.ring();
     }
 }
@@ -128,8 +143,14 @@ fn watch(recorder: &'static Recorder, period: Duration) {
     while !state::is_off() {
         let rung = BELL.rung();
         let ticket = WANTED.load(Ordering::Acquire);
-        let asked = ticket > MADE.load(Ordering::Acquire);
-        if asked || Instant::now() >= next {
+        let made = MADE.load(Ordering::Acquire);
+        let is_due = Instant::now() >= next;
+        if ticket > made || is_due {
+            let asked = TO_WRITE.load(Ordering::Acquire) > made;
+            // Once the exit handlers run, the driver may be gone at any moment; they ask it themselves.
+            if (asked || is_due) && !writer::is_in_a_hurry() {
+                pools::send_states(recorder);
+            }
             for device in devices::announced() {
                 let handle = &mut handles[usize::from(device)];
                 if handle.is_none() {

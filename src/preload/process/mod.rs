@@ -103,18 +103,23 @@ unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
     if let Some(recorder) = own_recorder() {
         writer::hurry();
-        ask_while_the_driver_answers(recorder);
+        ask_and_look(recorder);
     }
 }
 
 fn ask_while_the_driver_answers(recorder: &'static Recorder) {
-    nvml::look(PATIENCE_WITH_LOOK);
     let in_a_call = guard::with(|thread| thread.depth.get() > 0 || thread.label.get() != NO_ROW);
     if in_a_call || !pools::any() {
         return;
     }
     let Some(_busy) = Busy::enter() else { return };
     let _ = std::panic::catch_unwind(|| ask_for_figures(recorder));
+}
+
+/// The figures of pools, and after them a look at the devices, which they explain.
+fn ask_and_look(recorder: &'static Recorder) {
+    ask_while_the_driver_answers(recorder);
+    nvml::look(PATIENCE_WITH_LOOK);
 }
 
 /// Asks the driver in a thread of ours, and does not wait for ever: where `exit` was called in a signal handler, the

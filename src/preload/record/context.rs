@@ -25,7 +25,14 @@ struct Before {
 
 impl Before {
     fn look(device: u8) -> Before {
-        if !nvml::look(PATIENCE_BEFORE) {
+        // Before its first context a process is on no device, and the management library need not be waited for.
+        if !devices::has_any_context() {
+            return Before {
+                process: Some(0),
+                used: None,
+            };
+        }
+        if !nvml::look_only(PATIENCE_BEFORE) {
             return Before::default();
         }
         Before {
@@ -36,12 +43,11 @@ impl Before {
 
     /// Books what the context has taken (or given back).
     fn book(self, call: &Call, device: u8) {
-        if !nvml::look(PATIENCE_AFTER) {
+        if !nvml::look_only(PATIENCE_AFTER) {
             return;
         }
         let difference =
             |before: Option<u64>, now: Option<u64>| Some(now?.wrapping_sub(before?) as i64);
-        // Before its first context the process is on no device.
         let own = difference(self.process, nvml::process_bytes(device));
         let all = difference(self.used, nvml::used_bytes(device));
         let is_alone = !nvml::has_others(device);

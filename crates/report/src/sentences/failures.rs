@@ -156,6 +156,7 @@ fn ledger_name(name: &str) -> &str {
         "graph_execs" => "executable graphs",
         "other_calls" => "other calls",
         "other_processes" => "other processes",
+        "driver" => "the driver's own",
         "rest" => "not explained",
         other => other,
     }
