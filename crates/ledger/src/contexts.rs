@@ -9,7 +9,7 @@ use crate::blocks::{Block, Class, Slot};
 use crate::hash::Map;
 use crate::history::Cause;
 use crate::ledger::Ledger;
-use oomhook_trace::{Event, Space};
+use oomhook_trace::{Event, Space, StackId};
 use serde::{Deserialize, Serialize};
 
 /// One context.
@@ -25,6 +25,9 @@ pub struct Context {
     pub time_ns: u64,
     /// When it was destroyed.
     pub destroyed_ns: Option<u64>,
+    /// The stack that made it; 0 if its making was not seen.
+    #[serde(default)]
+    pub stack: StackId,
 }
 
 /// All contexts. Number 0 stands for none.
@@ -54,6 +57,7 @@ impl Contexts {
             explicit,
             time_ns: event.time_ns,
             destroyed_ns: None,
+            stack: 0,
         });
         let number = self.contexts.len() as u32;
         self.numbers.insert(handle, number);
@@ -63,9 +67,16 @@ impl Contexts {
     /// A context was made. One that was met before (in its own making) keeps its number.
     pub(crate) fn create(&mut self, handle: u64, explicit: bool, event: &Event) {
         match self.numbers.get(&handle) {
-            Some(number) => self.contexts[*number as usize - 1].explicit = explicit,
+            Some(number) => {
+                let context = &mut self.contexts[*number as usize - 1];
+                context.explicit = explicit;
+                context.stack = event.stack;
+            }
             None if handle != 0 => {
                 self.add(handle, explicit, event);
+                if let Some(context) = self.contexts.last_mut() {
+                    context.stack = event.stack;
+                }
             }
             None => {}
         }

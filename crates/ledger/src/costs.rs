@@ -2,7 +2,7 @@
 
 use crate::hash::Map;
 use oomhook_trace::StackId;
-use oomhook_trace::record::{CallId, Cost, CostKind, Sample};
+use oomhook_trace::record::{CallId, Cost, CostKind, Object, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -60,6 +60,9 @@ pub struct Look {
     pub pool_idle: u64,
     /// What calls had taken besides.
     pub costs: i64,
+    /// How many objects of each kind lived.
+    #[serde(default)]
+    pub counts: Vec<(Object, u64)>,
 }
 
 impl Look {
@@ -83,6 +86,19 @@ impl Look {
                 .saturating_sub(self.others()),
             _ => 0,
         }
+    }
+
+    /// Bytes in use by this process (and by nobody known) beside its allocations and what its pools keep.
+    #[must_use]
+    pub fn untracked(&self) -> i64 {
+        self.rest().saturating_add(self.costs)
+    }
+
+    /// How many objects of a kind lived.
+    #[must_use]
+    pub fn count(&self, object: Object) -> u64 {
+        let found = self.counts.iter().find(|(kind, _)| *kind == object);
+        found.map_or(0, |(_, count)| *count)
     }
 
     /// Bytes in use that nothing explains; negative where the books say more.

@@ -15,7 +15,7 @@ use crate::objects::Objects;
 use crate::oom::{self, Failure, LastFree, OutOfMemory};
 use crate::rows::{Row, RowId, RowKey, Rows};
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{EndKind, HostMemory, LiveBlock};
+use oomhook_trace::record::{EndKind, HostMemory, LiveBlock, Object};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -155,6 +155,11 @@ impl Ledger {
                     tracked,
                     pool_idle: pool_idle(&self.pools, device),
                     costs: self.costs.sum(sample.device),
+                    counts: Object::ALL
+                        .into_iter()
+                        .map(|kind| (kind, self.objects.count(kind).live))
+                        .filter(|(_, live)| *live > 0)
+                        .collect(),
                 });
             }
             definition => {

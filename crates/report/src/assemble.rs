@@ -4,7 +4,7 @@ use crate::clean;
 use crate::leaks;
 use crate::objects;
 use crate::pretended;
-use crate::resolve::{Depth, Resolver};
+use crate::resolve::{Depth, Resolver, Stack};
 use crate::schema::{
     Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, CostSite, Device, DeviceLook, Gone,
     Host, Oom, Peak, Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread,
@@ -15,7 +15,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use crate::{account, failures};
+use crate::{account, failures, over_time};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -101,7 +101,7 @@ impl Report {
             oom,
             anomalies: anomalies(ledger, resolver),
             pools: pools(ledger),
-            contexts: contexts(ledger),
+            contexts: contexts(ledger, resolver),
             cuda_modules: objects::modules(ledger),
             graphs: objects::graphs(ledger),
             objects: objects::all(ledger, resolver),
@@ -288,6 +288,8 @@ fn device(
         }),
         costs: number.map_or_else(Vec::new, |number| costs(ledger, resolver, number)),
         latest: number.and_then(|number| latest(ledger, number)),
+        over_time: number.map_or_else(Vec::new, |number| over_time::points(ledger, number)),
+        untracked_growth: number.and_then(|number| over_time::growth(ledger, number)),
     }
 }
 
@@ -463,15 +465,22 @@ fn pools(ledger: &Ledger) -> Vec<Pool> {
         .collect()
 }
 
-fn contexts(ledger: &Ledger) -> Vec<Context> {
+fn contexts(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Context> {
     ledger
         .contexts()
         .iter()
-        .map(|context| Context {
-            device: context.device.map(u32::from),
-            explicit: context.explicit,
-            time_ns: context.time_ns,
-            destroyed_ns: context.destroyed_ns,
+        .map(|context| {
+            let stack = (context.stack != 0).then(|| resolver.stack(context.stack));
+            let of_stack = |part: fn(&Stack) -> &Rc<str>| stack.as_deref().map(part).cloned();
+            Context {
+                device: context.device.map(u32::from),
+                explicit: context.explicit,
+                time_ns: context.time_ns,
+                destroyed_ns: context.destroyed_ns,
+                site: of_stack(|stack| &stack.site),
+                label: of_stack(|stack| &stack.label),
+                library: of_stack(|stack| &stack.library),
+            }
         })
         .collect()
 }

@@ -36,6 +36,7 @@ pub mod leaks;
 mod leaves;
 pub mod merge;
 pub mod objects;
+pub mod over_time;
 mod pretended;
 pub mod resolve;
 pub mod schema;

@@ -174,6 +174,10 @@ pub struct Device {
     pub costs: Vec<CostSite>,
     /// What the management library said last.
     pub latest: Option<DeviceLook>,
+    /// The device's use over time.
+    pub over_time: Vec<Point>,
+    /// Growth beside allocations, where there is a steady one.
+    pub untracked_growth: Option<UntrackedGrowth>,
 }
 
 /// Device memory that calls from one place took without saying so.
@@ -706,7 +710,7 @@ pub struct Pool {
 }
 
 /// A context.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Context {
     /// Device.
     pub device: Option<u32>,
@@ -716,6 +720,44 @@ pub struct Context {
     pub time_ns: u64,
     /// When it was destroyed.
     pub destroyed_ns: Option<u64>,
+    /// The site that made it; null if its making was not seen.
+    pub site: Option<Rc<str>>,
+    /// The same with file and line.
+    pub label: Option<Rc<str>>,
+    /// Its library.
+    pub library: Option<Rc<str>>,
+}
+
+/// A point of a device's use over time.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Point {
+    /// When.
+    pub time_ns: u64,
+    /// Bytes in use, whoever uses them.
+    pub used_bytes: u64,
+    /// Bytes of this process; null where they are not counted.
+    pub process_bytes: Option<u64>,
+    /// Live device bytes of this process.
+    pub tracked_bytes: u64,
+    /// Bytes beside them and beside what pools keep idle: what calls took, and what nothing explains.
+    pub untracked_bytes: i64,
+    /// Of that, what nothing explains.
+    pub rest_bytes: i64,
+}
+
+/// Growth of what is in use beside allocations.
+#[derive(Clone, Debug, Serialize)]
+pub struct UntrackedGrowth {
+    /// Bytes by which it grew.
+    pub bytes: i64,
+    /// Since when.
+    pub since_ns: u64,
+    /// The kind of object whose number grew along with it, if one did.
+    pub with: Option<oomhook_trace::record::Object>,
+    /// How many more of these there were.
+    pub objects: u64,
+    /// Bytes for each of them.
+    pub bytes_each: u64,
 }
 
 /// Loaded device code.

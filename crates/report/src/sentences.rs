@@ -5,6 +5,7 @@ use crate::schema::{Oom, ProcessEnd, Report};
 use crate::units::{bytes, count, duration};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
+use oomhook_trace::record::Object;
 
 mod failures;
 mod gates;
@@ -430,6 +431,8 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
         ));
     }
     notes.extend(idle_pools(report));
+    notes.extend(unused_contexts(report));
+    notes.extend(growth_beside(report));
     if let Some(via) = report
         .devices
         .iter()
@@ -440,6 +443,78 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     }
     notes.dedup();
     notes
+}
+
+/// Contexts on devices where the process allocated nothing, while it did elsewhere: a device was touched by mistake.
+fn unused_contexts(report: &Report) -> Vec<String> {
+    let is_used = |device: Option<u32>| {
+        let mut all = report.devices.iter();
+        all.any(|one| one.device == device && one.peak_bytes > 0)
+    };
+    if !report.devices.iter().any(|device| device.peak_bytes > 0) {
+        return Vec::new();
+    }
+    let mut told: Vec<Option<u32>> = Vec::new();
+    let mut notes = Vec::new();
+    for context in &report.contexts {
+        if is_used(context.device) || told.contains(&context.device) {
+            continue;
+        }
+        told.push(context.device);
+        let of_device = report
+            .devices
+            .iter()
+            .find(|one| one.device == context.device);
+        let lines = of_device.and_then(|one| one.ledger.get("exit"));
+        let cost = lines.and_then(|lines| lines.iter().find(|line| line.name == "contexts"));
+        let cost = cost.map_or_else(String::new, |line| format!(" of {}", bytes(line.bytes)));
+        let place = context.label.as_ref();
+        let place = place.map_or_else(String::new, |label| format!(", by {label}"));
+        notes.push(format!(
+            "this process also opened a context{cost} on {}{place}, and allocated nothing there",
+            gpu(context.device)
+        ));
+    }
+    notes
+}
+
+/// What grows beside the allocations.
+fn growth_beside(report: &Report) -> Vec<String> {
+    let growing = report.devices.iter().filter_map(|device| {
+        let growth = device.untracked_growth.as_ref()?;
+        let with = match growth.with {
+            Some(kind) => format!(
+                ", along with {} ({} each)",
+                plural(growth.objects, &format!("more {}", object(kind))),
+                bytes(growth.bytes_each)
+            ),
+            None => String::new(),
+        };
+        Some(format!(
+            "beside allocations, memory on {} grew by {} since {}{with}",
+            gpu(device.device),
+            bytes(growth.bytes.unsigned_abs()),
+            duration(growth.since_ns)
+        ))
+    });
+    growing.collect()
+}
+
+/// One object of this kind.
+fn object(kind: Object) -> &'static str {
+    match kind {
+        Object::Module => "module",
+        Object::Library => "library of kernels",
+        Object::GraphExec => "executable graph",
+        Object::Graph => "graph",
+        Object::Stream => "stream",
+        Object::Event => "event",
+        Object::Texture => "texture object",
+        Object::Surface => "surface object",
+        Object::GreenContext => "green context",
+        Object::Pool => "memory pool",
+        Object::Multicast => "multicast object",
+    }
 }
 
 /// Managed memory that is more than the device has; of several devices the worst.
