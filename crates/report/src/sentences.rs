@@ -457,7 +457,8 @@ fn unused_contexts(report: &Report) -> Vec<String> {
     let mut told: Vec<Option<u32>> = Vec::new();
     let mut notes = Vec::new();
     for context in &report.contexts {
-        if is_used(context.device) || told.contains(&context.device) {
+        let has_tried = report.oom.iter().any(|oom| oom.device == context.device);
+        if is_used(context.device) || has_tried || told.contains(&context.device) {
             continue;
         }
         told.push(context.device);

@@ -137,6 +137,9 @@ entries! {
     "cuLibraryGetManaged" 12000 => fn cuLibraryGetManaged(call, address: Out<DevicePtr>, bytes: Out<usize>, library: Handle, name: Text) {
         global(call, address, bytes, &name, |driver, thread, name| driver.library_global(thread, library, name, true))
     }
+    "cuFuncLoad" 12040 => fn cuFuncLoad(call, function: Handle) {
+        call.act(|driver, _| driver.known_function(function))
+    }
     "cuKernelGetFunction" 12000 => fn cuKernelGetFunction(call, out: Out<Handle>, kernel: Handle) {
         call.give(out, |driver, thread| driver.kernel_function(thread, kernel))
     }

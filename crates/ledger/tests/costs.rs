@@ -1,0 +1,145 @@
+//! What calls take without saying so, and looks at whole devices.
+
+mod common;
+
+use oomhook_ledger::Ledger;
+use oomhook_trace::Record;
+use oomhook_trace::record::{Cost, CostKind, Other, Sample};
+
+const MIB: u64 = 1 << 20;
+
+fn cost(time_ns: u64, kind: CostKind, bytes: i64) -> Record {
+    Record::Cost(Cost {
+        time_ns,
+        thread: 0,
+        device: 0,
+        call: 1,
+        stack: 2,
+        kind,
+        bytes,
+        estimated: false,
+    })
+}
+
+fn sample(time_ns: u64, used: u64, process: Option<u64>, others: &[(u32, Option<u64>)]) -> Record {
+    Record::Sample(Sample {
+        time_ns,
+        device: 0,
+        used,
+        total: 16 << 30,
+        process,
+        others: others
+            .iter()
+            .map(|(pid, bytes)| Other {
+                pid: *pid,
+                name: format!("p{pid}"),
+                bytes: *bytes,
+            })
+            .collect(),
+        others_known: true,
+    })
+}
+
+fn mib(number: i64) -> i64 {
+    number * MIB as i64
+}
+
+#[test]
+fn costs_are_summed_by_purpose_and_place_and_known_at_each_instant() {
+    let mut ledger = Ledger::default();
+    for record in [
+        cost(10, CostKind::Context, mib(512)),
+        cost(20, CostKind::Code, mib(2)),
+        cost(30, CostKind::Code, mib(4)),
+        cost(40, CostKind::Code, mib(-2)),
+    ] {
+        ledger.apply(&record);
+    }
+    let costs = ledger.costs();
+    assert_eq!(costs.sum(0), mib(516));
+    let at = |time_ns, kind| {
+        costs
+            .taken_at(0, time_ns)
+            .get(&kind)
+            .map_or(0, |taken| taken.0)
+    };
+    assert_eq!(at(5, CostKind::Context), 0);
+    assert_eq!(at(10, CostKind::Context), mib(512));
+    assert_eq!(at(35, CostKind::Code), mib(6));
+    assert_eq!(at(40, CostKind::Code), mib(4));
+    let rows = costs.rows();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((rows[0].1.bytes, rows[0].1.calls), (mib(512), 1));
+    assert_eq!((rows[1].1.bytes, rows[1].1.calls), (mib(4), 3));
+}
+
+#[test]
+fn the_last_context_takes_everything_along() {
+    let mut ledger = Ledger::default();
+    for record in [
+        cost(10, CostKind::Context, mib(512)),
+        cost(20, CostKind::Launch, mib(92)),
+        cost(30, CostKind::Context, Cost::ALL_BACK),
+        cost(40, CostKind::Context, mib(512)),
+    ] {
+        ledger.apply(&record);
+    }
+    assert_eq!(ledger.costs().sum(0), mib(512));
+    assert_eq!(ledger.costs().rows().len(), 1);
+    let before: i64 = ledger
+        .costs()
+        .taken_at(0, 25)
+        .values()
+        .map(|taken| taken.0)
+        .sum();
+    assert_eq!(before, mib(604));
+}
+
+#[test]
+fn a_look_tells_the_driver_others_and_the_rest_apart() {
+    let mut ledger = Ledger::default();
+    ledger.apply(&cost(10, CostKind::Context, mib(500)));
+    ledger.apply(&sample(
+        20,
+        2600 * MIB,
+        Some(510 * MIB),
+        &[(7, Some(2000 * MIB)), (8, Some(80 * MIB))],
+    ));
+    let look = ledger.costs().latest(0).expect("a look");
+    assert_eq!(look.others(), 2080 * MIB);
+    assert_eq!(look.driver(), 10 * MIB);
+    assert_eq!(look.rest(), mib(10));
+    assert_eq!(look.untracked(), mib(510));
+    // Where somebody's bytes are not known, the driver's are not either.
+    ledger.apply(&sample(30, 2600 * MIB, Some(510 * MIB), &[(7, None)]));
+    let look = ledger.costs().latest(0).expect("a look");
+    assert_eq!(
+        (look.others(), look.driver(), look.rest()),
+        (0, 0, mib(2100))
+    );
+    assert_eq!(
+        ledger
+            .costs()
+            .nearest(0, 21)
+            .map(|look| look.sample.time_ns),
+        Some(20)
+    );
+}
+
+#[test]
+fn looks_are_thinned_out_and_the_books_survive_a_checkpoint() {
+    let mut ledger = Ledger::default();
+    ledger.apply(&cost(1, CostKind::Code, mib(3)));
+    for number in 0..10_000u64 {
+        ledger.apply(&sample(10 + number, number * MIB, None, &[]));
+    }
+    let kept = ledger.costs().looks().len();
+    assert!((400..=1024).contains(&kept), "{kept}");
+    let (state, records) = ledger.checkpoint().expect("a checkpoint");
+    let records: Vec<Record> = records.collect();
+    let restored = Ledger::restore(&state, &records).expect("the books");
+    assert_eq!(restored.costs().rows(), ledger.costs().rows());
+    assert_eq!(restored.costs().looks(), ledger.costs().looks());
+    assert_eq!(restored.costs().latest(0), ledger.costs().latest(0));
+    assert_eq!(restored.costs().sum(0), mib(3));
+}
