@@ -205,3 +205,75 @@ fn what_is_wrong_is_said_before_the_command_starts() {
     }
     assert!(!folder.join("started").exists());
 }
+
+/// Runs `out_of_memory PART` under `run`, with its input held open until `until` is seen in its words.
+#[track_caller]
+fn run_until(
+    folder: &Path,
+    adapt: impl FnOnce(&mut Command),
+    until: impl Fn(&str) -> bool,
+) -> String {
+    use std::io::Read;
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    let program = bench.build("out_of_memory.c", Route::Shared, &[&simulator]);
+    let mut run = run_in(folder, &[], &[text(&program), "caught"]);
+    adapt(&mut run);
+    run.stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped());
+    let mut child = run.spawn().expect("it starts");
+    let mut errors = child.stderr.take().expect("a pipe");
+    let mut seen = String::new();
+    let mut some = [0; 4096];
+    while !until(&seen) {
+        let length = errors.read(&mut some).expect("words");
+        assert_ne!(length, 0, "it has ended: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&some[..length]));
+    }
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("the rest");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    seen + &rest
+}
+
+#[test]
+fn a_failure_is_told_while_the_command_runs() {
+    let folder = Bench::shared().new_folder();
+    let said = run_until(&folder, |_| {}, |said| said.contains("Asked from"));
+    assert!(
+        said.starts_with("oomhook: out of memory: cudaMalloc asked 8.0 GiB on GPU 0, by ask\n"),
+        "{said}"
+    );
+    assert_eq!(said.matches("OUT OF MEMORY").count(), 1, "{said}");
+    assert_eq!(said.matches("\nnext: ").count(), 1, "{said}");
+}
+
+#[test]
+fn the_story_and_the_report_of_a_run_are_one_file() {
+    let folder = Bench::shared().new_folder();
+    let report = folder.join("report.txt");
+    let is_there = |_: &str| {
+        let text = std::fs::read_to_string(&report).unwrap_or_default();
+        text.contains("Asked from")
+    };
+    // Nothing is said on stderr; the story is in the file while the command runs.
+    let said = run_until(
+        &folder,
+        |run| {
+            run.env("OOMHOOK_REPORT", &report);
+        },
+        |said| {
+            while !is_there(said) {
+                std::thread::yield_now();
+            }
+            true
+        },
+    );
+    assert_eq!(said, "");
+    let text = std::fs::read_to_string(&report).expect("the report");
+    assert!(text.starts_with("oomhook: OUT OF MEMORY"), "{text}");
+    assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
+    assert_eq!(std::fs::read_dir(&folder).expect("it").count(), 2);
+}

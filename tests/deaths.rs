@@ -326,3 +326,92 @@ fn the_first_process_of_a_container_ends_as_ever() {
         .is("/process/signal", 11)
         .leaks_are(&[("take", 3 * MIB, 1)]);
 }
+
+#[track_caller]
+fn is_closed_with(ran: &Ran, end: &str, code: u64) {
+    assert_eq!(
+        (&ran.report["complete"], &ran.report["process"]["end"]),
+        (&true.into(), &end.into())
+    );
+    ran.is("/process/exit_code", code);
+}
+
+#[test]
+fn an_exit_from_the_middle_of_malloc_does_not_hang() {
+    is_closed_with(&dies(&["heap at once"]), "_exit", 5);
+    is_closed_with(&dies(&["heap exit"]), "exit", 6);
+}
+
+#[test]
+fn an_end_at_once_under_load_is_complete() {
+    for _ in 0..3 {
+        let mut run = Bench::shared().start(&program(), &["at once under load"]);
+        run.command.env("OOMHOOK_REPORT", "off");
+        let ran = run.finish();
+        assert_eq!(ran.output.status.code(), Some(9), "{}", ran.stderr());
+        assert_eq!(ran.stderr(), "");
+        is_closed_with(&ran, "_exit", 9);
+        ran.is("/anomalies/unknown_free", 0);
+    }
+}
+
+#[test]
+fn a_signal_during_the_end_is_what_ends_the_process() {
+    let mut seen = 0;
+    for _ in 0..20 {
+        let mut run = Bench::shared().start(&program(), &["terminated in exit"]);
+        let report = run.folder.join("report");
+        run.command.env("OOMHOOK_REPORT", &report);
+        let ran = run.finish();
+        let process = &ran.report["process"];
+        assert_eq!(ran.report["complete"], true, "{process:#}");
+        match ran.output.status.signal() {
+            Some(signal) => {
+                assert_eq!(
+                    (&process["end"], &process["signal"]),
+                    (&"signal".into(), &signal.into())
+                );
+                seen += 1;
+            }
+            None => is_closed_with(&ran, "exit", 12),
+        }
+        let text = std::fs::read_to_string(&report).expect("the report");
+        assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_handler_for_once_may_be_older_than_the_recording() {
+    is_ended_by(&dies(&["early once"]), libc::SIGTERM);
+}
+
+#[test]
+fn a_handler_for_once_of_a_child_stays_the_parents() {
+    is_closed_with(&dies(&["once in a child"]), "exit", 8);
+}
+
+#[test]
+fn execs_that_fail_one_after_the_other_hold_nobody_up() {
+    let ran = dies(&["failing execs"]);
+    is_closed_with(&ran, "exit", 4);
+}
+
+#[test]
+fn a_handler_keeps_the_stack_that_it_asked_for() {
+    let bench = Bench::shared();
+    let mut run = bench.start(&program(), &["small stack"]);
+    run.command.env("OOMHOOK_SIGNAL", "USR2");
+    let ran = run.finish();
+    ran.says(3, "handled with room\n");
+}
+
+#[test]
+fn nobody_waits_for_a_reader_of_ours() {
+    let bench = Bench::shared();
+    let mut run = bench.start(&program(), &["full pipe"]);
+    run.command.env("OOMHOOK_REPORT", "stderr");
+    let ran = run.finish();
+    assert_eq!(ran.output.status.code(), Some(7));
+    is_closed_with(&ran, "exit", 7);
+}

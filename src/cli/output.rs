@@ -74,6 +74,36 @@ pub fn new_file(path: &Path, text: &str) -> std::io::Result<PathBuf> {
     Err(std::io::ErrorKind::AlreadyExists.into())
 }
 
+/// Appends to a report that processes of this run have begun: one of ours, written since `began` (nanoseconds of the Unix
+/// epoch). False if there is none.
+pub fn append_to_own(path: &Path, text: &str, began: Option<u64>) -> bool {
+    let since = |time: std::time::SystemTime| {
+        let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_nanos()).ok()
+    };
+    let about = std::fs::symlink_metadata(path);
+    let is_new = about.is_ok_and(|about| {
+        let modified = about.modified().ok().and_then(since);
+        about.is_file()
+            && modified
+                .zip(began)
+                .is_some_and(|(modified, began)| modified >= began)
+    });
+    let begins = |file: &std::fs::File| {
+        let mut first = [0; 9];
+        use std::os::unix::fs::FileExt;
+        file.read_exact_at(&mut first, 0).is_ok() && &first == b"oomhook: "
+    };
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .append(true)
+        .open(path);
+    let Some(mut file) = file.ok().filter(|file| is_new && begins(file)) else {
+        return false;
+    };
+    file.write_all(text.as_bytes()).is_ok()
+}
+
 /// How text on stdout should look.
 #[must_use]
 pub fn style_of_stdout() -> Style {

@@ -225,7 +225,15 @@ pub fn print_run(
         let place = usize::from(!file.is_empty());
         file.push_str(&text_of(trace, place, symbols, &Style::default()));
     }
+    let began = traces
+        .iter()
+        .map(|trace| trace.header.process.start_unix_ns)
+        .min();
     for (path, text) in files {
+        // What the processes said while they ran is in the file already.
+        if output::append_to_own(Path::new(&path), &text, began) {
+            continue;
+        }
         match output::new_file(Path::new(&path), &text) {
             Ok(made) if made == Path::new(&path) => {}
             Ok(made) => output::talk(&format!(

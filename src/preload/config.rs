@@ -48,6 +48,9 @@ pub struct Config {
     pub keep: Keep,
     /// `OOMHOOK_REPORT`.
     pub report: ReportTo,
+    /// Where words go that are said while the process runs on. The same, except under `oomhook run`, which prints the report
+    /// at the end itself.
+    pub meanwhile: ReportTo,
     /// `OOMHOOK_STACKS` names `native`.
     pub native_stacks: bool,
     /// `OOMHOOK_STACKS` names `python`.
@@ -77,6 +80,7 @@ impl Default for Config {
             output: "oomhook.%h.%p.trace".into(),
             keep: Keep::Bytes(2 << 30),
             report: ReportTo::Stderr,
+            meanwhile: ReportTo::Stderr,
             native_stacks: true,
             python_stacks: true,
             depth: 64,
@@ -120,11 +124,13 @@ impl Config {
                 Err(reason) => complaints.push(format!("OOMHOOK_KEEP={keep} {reason}; using 2GiB")),
             }
         }
-        match value("OOMHOOK_REPORT").as_deref() {
-            None | Some("stderr") => {}
-            Some("off") => config.report = ReportTo::Off,
-            Some(path) => config.report = ReportTo::Path(from_here(path)),
-        }
+        config.report = report_to(value("OOMHOOK_REPORT").as_deref());
+        config.run = value("OOMHOOK_RUN").unwrap_or_default();
+        let of_run = value("OOMHOOK_RUN_REPORT").filter(|_| !config.run.is_empty());
+        config.meanwhile = match of_run {
+            Some(wish) => report_to(Some(&wish)),
+            None => config.report.clone(),
+        };
         if let Some(stacks) = value("OOMHOOK_STACKS") {
             let known = |word: &str| matches!(word, "native" | "python" | "off");
             let words = || stacks.split(',').map(str::trim);
@@ -186,7 +192,6 @@ impl Config {
                 )),
             }
         }
-        config.run = value("OOMHOOK_RUN").unwrap_or_default();
         if let Some(labels) = value("OOMHOOK_LABELS") {
             let pairs = labels.lines().filter_map(|line| line.split_once('='));
             config.labels = pairs
@@ -207,6 +212,16 @@ impl Config {
         let set = named.into_iter();
         set.filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect()
+    }
+}
+
+fn report_to(text: Option<&str>) -> ReportTo {
+    match text {
+        None | Some("stderr") => ReportTo::Stderr,
+        // Reports are new files: beside the device a file of its name would be made.
+        Some("off" | "OFF" | "Off" | "/dev/null") => ReportTo::Off,
+        Some("/dev/stderr") => ReportTo::Stderr,
+        Some(path) => ReportTo::Path(from_here(path)),
     }
 }
 

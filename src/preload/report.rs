@@ -50,7 +50,7 @@ static FILE: Mutex<Option<(PathBuf, u64, u64)>> = Mutex::new(None);
 
 /// Appends to the report's file.
 pub fn write_to_file(recorder: &Recorder, books: &Books<'_>, text: &str) -> Result<(), String> {
-    let ReportTo::Path(pattern) = &recorder.config.report else {
+    let ReportTo::Path(pattern) = &recorder.config.meanwhile else {
         return Ok(());
     };
     // A lock that is held is that of a thread which a signal has ended: its file is not to be had.
@@ -69,7 +69,12 @@ pub fn write_to_file(recorder: &Recorder, books: &Books<'_>, text: &str) -> Resu
     };
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| format!("cannot write the report to {wanted}: {}", plain(&error)))
+        .map_err(|error| {
+            format!(
+                "cannot write the report to {wanted}: {} (set OOMHOOK_REPORT)",
+                plain(&error)
+            )
+        })
 }
 
 fn open_again((path, device, inode): &(PathBuf, u64, u64)) -> Option<File> {
@@ -85,7 +90,7 @@ fn open_again((path, device, inode): &(PathBuf, u64, u64)) -> Option<File> {
 
 /// Prints a report of the process as it is now; it goes on. Where the report's place cannot be written, a line says so.
 pub fn print_now(recorder: &Recorder, books: &Books<'_>) {
-    match &recorder.config.report {
+    match &recorder.config.meanwhile {
         ReportTo::Off => {}
         ReportTo::Stderr => {
             let (width, colour) = terminal();

@@ -178,9 +178,7 @@ fn begin() -> bool {
         return false;
     }
     process::watch_the_end();
-    if let Some(period) = recorder.config.sample {
-        nvml::start(recorder, period);
-    }
+    nvml::start(recorder, recorder.config.sample);
     if let Some(signal) = recorder.config.signal {
         on_demand::watch_signal(signal);
     }

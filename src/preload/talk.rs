@@ -3,6 +3,14 @@
 
 use super::environment;
 use super::process::NoCancel;
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+/// Nobody reads for so long: the rest is not said. The program must not wait for a reader of ours.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A pipe that can be written takes so much at once without waiting.
+const PIECE: usize = 4096;
 
 /// Writes text to stderr.
 pub fn write(text: &str) {
@@ -12,14 +20,43 @@ pub fn write(text: &str) {
     let _whole = NoCancel::begin();
     let _quiet = NoSigpipe::begin();
     let mut rest = text.as_bytes();
-    while !rest.is_empty() {
+    let mut deadline = Instant::now() + PATIENCE;
+    while !rest.is_empty() && is_writable(deadline) {
+        let length = rest.len().min(PIECE);
         // SAFETY: a valid buffer of that length.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), length) };
         match usize::try_from(written) {
-            Ok(length) if length > 0 => rest = &rest[length..],
-            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            // A closed stderr is no error of the program's.
-            _ => return,
+            Ok(length) if length > 0 => {
+                rest = &rest[length..];
+                deadline = Instant::now() + PATIENCE;
+            }
+            _ => match std::io::Error::last_os_error().kind() {
+                std::io::ErrorKind::Interrupted => {}
+                // Somebody else was faster.
+                std::io::ErrorKind::WouldBlock => {}
+                // A closed stderr is no error of the program's.
+                _ => return,
+            },
+        }
+    }
+}
+
+/// Waits until stderr can be written, no longer than the deadline.
+fn is_writable(deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut stderr = libc::pollfd {
+            fd: libc::STDERR_FILENO,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid descriptor entry.
+        match unsafe { libc::poll(&mut stderr, 1, left.as_millis() as c_int) } {
+            0 => return false,
+            // Errors and a closed end are for `write` to find.
+            1 => return true,
+            _ if left.is_zero() => return false,
+            _ => {}
         }
     }
 }

@@ -276,6 +276,84 @@ static void is_the_first_process() {
     segfaults();
 }
 
+/* --- ends in the middle of things --- */
+
+static void exits_at_once(int) { _exit(5); }
+static void exits(int) { exit(6); }
+
+static void leaves_from_a_broken_heap(void (*handler)(int)) {
+    signal(SIGABRT, handler);
+    breaks_the_heap();
+}
+
+static void ends_at_once_under_load() {
+    pthread_t thread;
+    for (int i = 0; i < 8; i++) CHECK(pthread_create(&thread, nullptr, allocate_for_ever, nullptr));
+    wait_ms(30);
+    _exit(9);
+}
+
+static void *asks_for_the_end(void *) {
+    for (;;) kill(getpid(), SIGTERM);
+}
+
+/* The signal comes while the process ends by itself: before, in the middle of it, or after. */
+static void is_terminated_while_it_exits() {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, asks_for_the_end, nullptr));
+    exit(12);
+}
+
+static void raises_in_a_child(int number) {
+    say("child's handler\n");
+    _exit(number);
+}
+
+/* The child of vfork runs a handler that the kernel is to forget; the parent's is still there after. */
+static void once_in_a_child() {
+    handles(SIGUSR1, (int)SA_RESETHAND, raises_in_a_child);
+    pid_t child = vfork();
+    if (child == 0) {
+        raise(SIGUSR1);
+        _exit(1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == SIGUSR1);
+    struct sigaction now = {};
+    CHECK(sigaction(SIGUSR1, nullptr, &now));
+    REQUIRE(now.sa_handler == raises_in_a_child);
+    exit(8);
+}
+
+/* A handler that wants more room than the alternate stack has, and does not ask for that. */
+static void wants_room(int) {
+    volatile char room[65536];
+    room[0] = room[65535] = 1;
+    say("handled with room\n");
+}
+
+static void has_a_small_alternate_stack() {
+    stack_t stack = {};
+    stack.ss_sp = spare;
+    stack.ss_size = 8192;
+    CHECK(sigaltstack(&stack, nullptr));
+    handles(SIGUSR2, 0, wants_room);
+    raise(SIGUSR2);
+    exit(3);
+}
+
+/* Somebody reads what is written only when it is all over. */
+static void writes_into_a_full_pipe() {
+    int ends[2];
+    CHECK(pipe(ends));
+    CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK));
+    char page[4096] = {};
+    while (write(ends[1], page, sizeof page) > 0) {}
+    CHECK(fcntl(ends[1], F_SETFL, 0));
+    REQUIRE(dup2(ends[1], 2) == 2);
+    exit(7);
+}
+
 /* --- exec --- */
 
 static void executes(int form) {
@@ -294,6 +372,26 @@ static void executes(int form) {
     case 7: fexecve(open(shell, O_RDONLY | O_CLOEXEC), list, environment); break;
     }
     _exit(97);
+}
+
+/* One failing exec right after the other, while another thread works. */
+static void fails_again_and_again() {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, allocate_for_ever, nullptr));
+    char folder[] = "/tmp/oomhook-test-XXXXXX", name[64];
+    REQUIRE(mkdtemp(folder) != nullptr);
+    snprintf(name, sizeof name, "%s/busy", folder);
+    /* Machine code to all appearance, but open for writing. */
+    int file = open(name, O_CREAT | O_WRONLY, 0700);
+    REQUIRE(file >= 0 && write(file, "\177ELF", 4) == 4);
+    char *list[] = {name, nullptr};
+    for (int i = 0; i < 5; i++) {
+        EXPECT(-1, execv(name, list));
+        EXPECT(ETXTBSY, errno);
+    }
+    CHECK(unlink(name));
+    CHECK(rmdir(folder));
+    exit(4);
 }
 
 /* A file that may be executed and cannot be. */
@@ -369,10 +467,11 @@ int main(int argc, char **argv) {
     CHECK(setrlimit(RLIMIT_CORE, &none));
     alarm(60);
     CHECK(atexit(free_and_end_at_once));
-    take(3 * MIB);
     const char *name = argc > 1 ? argv[1] : "";
     static int number = argc > 2 ? atoi(argv[2]) : 0;
-    (void)name;
+    /* Before anything of CUDA is there. */
+    if (strcmp(name, "early once") == 0) handles(SIGTERM, (int)SA_RESETHAND, raise_again);
+    take(3 * MIB);
     PARTS({"raise", [] { raises(number); }}, {"kill", [] { is_sent_one(number); }}, {"segfault", segfaults},
           {"divide", divides_by_zero}, {"illegal", runs_an_illegal_instruction}, {"past the file", reads_past_the_file},
           {"abort", aborts}, {"throw", throws}, {"terminate", terminates}, {"terminate and abort", terminates_and_aborts},
@@ -385,6 +484,11 @@ int main(int argc, char **argv) {
           {"once with info", handler_once_with_info}, {"crash handler", [] { handles(SIGSEGV, 0, crash_handler); segfaults(); }},
           {"own stack", handler_on_its_own_stack}, {"survive", survives}, {"look", looks}, {"ignore", ignores},
           {"exec", [] { executes(number); }}, {"failing exec", fails_to_execute}, {"spawn", spawns},
-          {"vanish", vanishes_in_an_exit_handler}, {"first process", is_the_first_process});
+          {"vanish", vanishes_in_an_exit_handler}, {"first process", is_the_first_process},
+          {"early once", [] { raise(SIGTERM); }}, {"heap at once", [] { leaves_from_a_broken_heap(exits_at_once); }},
+          {"heap exit", [] { leaves_from_a_broken_heap(exits); }}, {"at once under load", ends_at_once_under_load},
+          {"terminated in exit", is_terminated_while_it_exits}, {"once in a child", once_in_a_child},
+          {"small stack", has_a_small_alternate_stack}, {"full pipe", writes_into_a_full_pipe},
+          {"failing execs", fails_again_and_again});
     return 0;
 }

@@ -1,6 +1,8 @@
 //! Looks at whole devices: by a thread of its own, since the management library is loaded at run time (the loader's lock is
 //! not for the writer to take) and may take milliseconds to answer. It looks once in a period, and when it is asked to:
-//! around a context's creation, at a new peak, at a failure, at the end.
+//! around a context's creation, at a new peak, at a failure, at the end. It asks the driver for the figures of pools as well,
+//! so that nobody else needs to begin a thread for that at the end of the process: where `exit` was called in a signal
+//! handler, the allocator may be locked for ever, and a new thread wants memory of it.
 
 mod library;
 
@@ -22,8 +24,10 @@ const DEVICES: usize = 64;
 const UNKNOWN: u64 = u64::MAX;
 /// A look that found the same as the one before is written as rarely as this.
 const SAME_AGAIN: Duration = Duration::from_secs(30);
-/// A device that nobody has announced yet is looked for as often as this while someone waits.
-const STACK: usize = 512 << 10;
+/// Longest wait while nobody asks.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// Stack of the thread: the driver's and the library's own frames are on it.
+const STACK: usize = 1 << 20;
 
 /// The latest figures of a device.
 struct Latest {
@@ -50,8 +54,11 @@ static IS_THERE: AtomicBool = AtomicBool::new(false);
 /// It is not, or not any more.
 static IS_MISSING: AtomicBool = AtomicBool::new(true);
 
-/// Starts the thread; `period` between two looks.
-pub fn start(recorder: &'static Recorder, period: Duration) {
+/// The driver may be asked for the figures of its pools once more, though the exit handlers run.
+static LAST_FIGURES: AtomicBool = AtomicBool::new(false);
+
+/// Starts the thread; `period` between two looks by itself, if there are to be any.
+pub fn start(recorder: &'static Recorder, period: Option<Duration>) {
     IS_MISSING.store(false, Ordering::Release);
     let work = move || {
         let watch = AssertUnwindSafe(|| watch(recorder, period));
@@ -92,9 +99,20 @@ fn make(patience: Duration, write: bool) -> bool {
     IS_THERE.load(Ordering::Acquire)
 }
 
+/// The process ends with its last thread, which must not be this one.
+pub fn leave() {
+    BELL.ring();
+}
+
 /// True if the management library is there and answers.
 pub fn is_there() -> bool {
     IS_THERE.load(Ordering::Acquire) && !IS_MISSING.load(Ordering::Acquire)
+}
+
+/// A last look, at the end of the process: the driver is asked for its figures if it may be.
+pub fn look_at_the_end(patience: Duration, may_ask_driver: bool) {
+    LAST_FIGURES.store(may_ask_driver, Ordering::Release);
+    make(patience, true);
 }
 
 /// Has a look made, and does not wait.
@@ -132,44 +150,71 @@ struct Written {
     at: Instant,
 }
 
-fn watch(recorder: &'static Recorder, period: Duration) {
-    let Some(library) = Library::load() else {
-        return;
-    };
-    IS_THERE.store(true, Ordering::Release);
-    let mut handles: [Option<Handle>; DEVICES] = [None; DEVICES];
-    let mut written: Vec<Option<Written>> = (0..DEVICES).map(|_| None).collect();
+fn watch(recorder: &'static Recorder, period: Option<Duration>) {
+    // Without looks by itself the library is not wanted either.
+    let library = period.and_then(|_| Library::load());
+    IS_THERE.store(library.is_some(), Ordering::Release);
+    let period = period.filter(|_| library.is_some());
+    let mut seen = Seen::default();
     let mut next = Instant::now();
-    while !state::is_off() {
+    while !state::is_off() && !writer::is_left_alone() {
         let rung = BELL.rung();
         let ticket = WANTED.load(Ordering::Acquire);
         let made = MADE.load(Ordering::Acquire);
-        let is_due = Instant::now() >= next;
+        let is_due = period.is_some() && Instant::now() >= next;
         if ticket > made || is_due {
             let asked = TO_WRITE.load(Ordering::Acquire) > made;
-            // Once the exit handlers run, the driver may be gone at any moment; they ask it themselves.
-            if (asked || is_due) && !writer::is_in_a_hurry() {
+            // Once the exit handlers run, the driver may be gone at any moment, but for the one time that they wait for.
+            let may_ask = !writer::is_in_a_hurry() || LAST_FIGURES.swap(false, Ordering::AcqRel);
+            if (asked || is_due) && may_ask {
                 pools::send_states(recorder);
             }
-            for device in devices::announced() {
-                let handle = &mut handles[usize::from(device)];
-                if handle.is_none() {
-                    *handle = devices::uuid(device).and_then(|uuid| library.device(&uuid));
-                }
-                if let Some(handle) = *handle
-                    && let Some(seen) = library.look(handle)
-                {
-                    let sample = take(recorder, &library, device, seen);
-                    write(recorder, sample, asked, &mut written[usize::from(device)]);
-                }
+            if let Some(library) = &library {
+                seen.look(recorder, library, asked, is_due);
             }
             MADE.fetch_max(ticket, Ordering::AcqRel);
-            next = Instant::now() + period;
+            next = Instant::now() + period.unwrap_or(LONGEST_WAIT);
         }
-        BELL.wait(
-            rung,
-            next.saturating_duration_since(Instant::now()).min(period),
-        );
+        let left = next.saturating_duration_since(Instant::now());
+        BELL.wait(rung, left.clamp(Duration::from_millis(1), LONGEST_WAIT));
+    }
+}
+
+/// The devices as the library knows them, and what was written last of each.
+struct Seen {
+    handles: [Option<Handle>; DEVICES],
+    written: Vec<Option<Written>>,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            handles: [None; DEVICES],
+            written: (0..DEVICES).map(|_| None).collect(),
+        }
+    }
+}
+
+impl Seen {
+    fn look(&mut self, recorder: &Recorder, library: &Library, asked: bool, is_due: bool) {
+        for device in devices::announced() {
+            let handle = &mut self.handles[usize::from(device)];
+            if handle.is_none() {
+                *handle = devices::uuid(device).and_then(|uuid| library.device(&uuid));
+            }
+            let Some(look) = handle.and_then(|handle| library.look(handle)) else {
+                continue;
+            };
+            let sample = take(recorder, library, device, look);
+            if asked || is_due {
+                write(
+                    recorder,
+                    sample,
+                    asked,
+                    &mut self.written[usize::from(device)],
+                );
+            }
+        }
     }
 }
 

@@ -160,15 +160,43 @@ fn installed(signal: c_int) -> Option<Disposition> {
     (code == 0).then(|| Disposition::of(&now))
 }
 
-/// Stands in for the default action, if that is what is installed.
+/// Stands in for the default action, if that is what is installed, or what will be when a handler has run once.
 pub fn stand_in(signal: c_int) {
-    if let (Some(now), Some(view)) = (installed(signal), view(signal))
-        && now.handler == libc::SIG_DFL
-    {
-        view.keep(now);
-        // SAFETY: a complete action with a handler of this library, which is never unloaded.
-        unsafe { real_sigaction(signal, &ours(), std::ptr::null_mut()) };
+    let (Some(now), Some(view)) = (installed(signal), view(signal)) else {
+        return;
+    };
+    let action = if now.handler == libc::SIG_DFL {
+        ours()
+    } else if is_for_once(now) && !is_ours(now.handler) {
+        for_once(now)
+    } else {
+        return;
+    };
+    view.keep(now);
+    // SAFETY: a complete action with a handler of this library, which is never unloaded.
+    unsafe { real_sigaction(signal, &action, std::ptr::null_mut()) };
+}
+
+/// True if our handler stands in for the signal's default action.
+pub fn stands_in(signal: c_int) -> bool {
+    installed(signal).is_some_and(|now| now.handler == ended as *const () as usize)
+}
+
+fn is_for_once(disposition: Disposition) -> bool {
+    disposition.flags & libc::SA_RESETHAND != 0
+        && !matches!(disposition.handler, libc::SIG_DFL | libc::SIG_IGN)
+}
+
+/// Our handler in the place of one that is to run once.
+fn for_once(wanted: Disposition) -> libc::sigaction {
+    let mut action = empty();
+    Disposition {
+        handler: once as *const () as usize,
+        flags: (wanted.flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO,
+        mask: wanted.mask,
     }
+    .put_into(&mut action);
+    action
 }
 
 /// Has a signal ask for a report from now on. False if it cannot be caught.
@@ -183,26 +211,36 @@ pub fn ask_by(signal: c_int) -> bool {
     unsafe { real_sigaction(signal, &asking(believed), std::ptr::null_mut()) == 0 }
 }
 
+/// Has the signal that asked before ask again.
+pub fn ask_again() {
+    let signal = ASKING.load(Ordering::Acquire);
+    if signal != 0 {
+        ask_by(signal);
+    }
+}
+
 /// Our handler for the signal that asks, where the program believes this. Its flags stay: it may want its system calls
 /// interrupted, or this signal only. Where it has no handler, nothing is to be interrupted.
 fn asking(believed: Disposition) -> libc::sigaction {
     let has_function = !matches!(believed.handler, libc::SIG_DFL | libc::SIG_IGN);
     let flags = if has_function {
+        // Also whether it wants the alternate stack: there may be too little room on it.
         believed.flags & !libc::SA_RESETHAND
     } else {
-        libc::SA_RESTART
+        libc::SA_RESTART | libc::SA_ONSTACK
     };
     let mut action = empty();
     Disposition {
         handler: asks as *const () as usize,
-        flags: flags | libc::SA_SIGINFO | libc::SA_ONSTACK,
+        flags: flags | libc::SA_SIGINFO,
         mask: if has_function { believed.mask } else { 0 },
     }
     .put_into(&mut action);
     action
 }
 
-/// In the child of a fork: the signal means to it what it would have meant without us.
+/// In the child of a fork, and before exec: the signal means what it would have meant without us. (A program that is
+/// executed takes over what is ignored.)
 pub fn in_child() {
     let signal = ASKING.load(Ordering::Acquire);
     if signal == 0 {
@@ -267,6 +305,15 @@ pub fn besides(signal: c_int) -> Option<Action> {
     function(handler, flags)
 }
 
+/// The program's handler, as it believes to have installed it.
+pub fn handler_of(signal: c_int) -> Option<Action> {
+    let view = view(signal)?;
+    function(
+        view.handler.load(Ordering::Acquire),
+        view.flags.load(Ordering::Acquire) as c_int,
+    )
+}
+
 /// The program's function, if it is one.
 fn function(handler: usize, flags: c_int) -> Option<Action> {
     if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
@@ -288,7 +335,7 @@ fn function(handler: usize, flags: c_int) -> Option<Action> {
 }
 
 /// True in the process that is recorded: not in a child of `vfork`, which shares its memory, nor in one of `fork`.
-fn is_recorded_here() -> bool {
+pub fn is_recorded_here() -> bool {
     state::recorder_at_the_end().is_some_and(|recorder| recorder.pid == std::process::id())
 }
 
@@ -335,16 +382,8 @@ unsafe fn set(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigact
         } else if is_default && signals::may_stand_in(signal) {
             *passed = ours();
             view.store(wanted);
-        } else if wanted.flags & libc::SA_RESETHAND != 0
-            && wanted.handler != libc::SIG_IGN
-            && !is_default
-        {
-            let own = Disposition {
-                handler: once as *const () as usize,
-                flags: (wanted.flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO,
-                mask: wanted.mask,
-            };
-            own.put_into(passed);
+        } else if is_for_once(wanted) {
+            *passed = for_once(wanted);
             view.store(wanted);
         }
     }

@@ -3,6 +3,7 @@
 
 use super::super::guard::Busy;
 use super::super::state::{self, Recorder};
+use super::super::writer;
 use super::{EXIT_CODE, NoCancel, Underway, ask_and_look, end};
 use oomhook_trace::record::EndKind;
 use std::ffi::c_int;
@@ -29,7 +30,8 @@ fn close() {
     let Some(recorder) = recorder_of_this_process() else {
         return;
     };
-    ask_and_look(recorder);
+    writer::hurry();
+    ask_and_look();
     // Also where the call comes from a signal handler that interrupted our own work: the writer is another thread, and
     // waiting for it needs no lock.
     let _underway = Underway::begin(recorder);

@@ -5,8 +5,10 @@ use super::super::doors;
 use super::super::state;
 use super::super::thread;
 use super::super::writer::hold;
+use super::dispositions;
 use oomhook_trace::record::EndKind;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 /// Does what may put another program in the place of this one.
@@ -16,13 +18,11 @@ fn closed(is_there: impl FnOnce() -> bool, call: impl FnOnce() -> c_int) -> c_in
     if recorder.is_none() || thread::is_ours() || !is_there() {
         return call();
     }
-    hold::close(hold::Seeming {
-        kind: EndKind::Exec,
-        signal: None,
-        thread: super::thread_number(),
-    });
+    hold::close(EndKind::Exec, None, super::thread_number());
+    dispositions::in_child();
     let code = call();
     let errno = std::io::Error::last_os_error().raw_os_error();
+    dispositions::ask_again();
     hold::go_on();
     if let Some(errno) = errno {
         // SAFETY: the location of this thread's errno is always valid.
@@ -31,27 +31,92 @@ fn closed(is_there: impl FnOnce() -> bool, call: impl FnOnce() -> c_int) -> c_in
     code
 }
 
-/// True if the file can be executed.
+/// Begins every program in machine code.
+const ELF: &[u8] = b"\x7fELF";
+
+/// True if the file can be executed: what can be told before it is tried. A report of an end that does not come is a lie.
 fn is_program(path: *const c_char) -> bool {
+    is_executable(path) && begins_well(path, 0)
+}
+
+fn is_executable(path: *const c_char) -> bool {
     // SAFETY: a NUL-terminated path by the contract of exec.
     !path.is_null() && unsafe { libc::access(path, libc::X_OK) } == 0
 }
 
-/// True if the file can be executed, or one of that name in the folders of PATH.
+/// Machine code, or a script whose interpreter is there.
+fn begins_well(path: *const c_char, depth: u32) -> bool {
+    // SAFETY: as above.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    if !std::fs::metadata(path).is_ok_and(|about| about.is_file()) {
+        return false;
+    }
+    let mut first = [0u8; 256];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
+    let Ok(length) = read else {
+        // Executable and not readable: the kernel can, we cannot.
+        return true;
+    };
+    let first = &first[..length];
+    if let Some(line) = first.strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut words = line
+            .split(|byte| matches!(byte, b' ' | b'\t'))
+            .filter(|word| !word.is_empty());
+        let interpreter = words.next().and_then(|word| CString::new(word).ok());
+        return depth < 4
+            && interpreter.is_some_and(|path| {
+                is_executable(path.as_ptr()) && begins_well(path.as_ptr(), depth + 1)
+            });
+    }
+    first.starts_with(ELF)
+}
+
+/// True if the file can be executed, or one of that name in the folders of PATH; a file that is neither machine code nor a
+/// script is then the shell's.
 fn is_command(name: *const c_char) -> bool {
     if name.is_null() {
         return false;
     }
+    let is_file = |path: *const c_char| {
+        // SAFETY: a NUL-terminated path.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+        std::fs::metadata(path).is_ok_and(|about| about.is_file())
+    };
     // SAFETY: a NUL-terminated name by the contract of exec.
     let file = unsafe { CStr::from_ptr(name) };
     if file.to_bytes().contains(&b'/') {
-        return is_program(name);
+        return is_executable(name) && is_file(name);
     }
     let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&folders).any(|folder| {
         let path = [folder.as_os_str().as_bytes(), b"/", file.to_bytes()].concat();
-        CString::new(path).is_ok_and(|path| is_program(path.as_ptr()))
+        CString::new(path).is_ok_and(|path| is_executable(path.as_ptr()) && is_file(path.as_ptr()))
     })
+}
+
+/// True if the kernel takes so many arguments.
+///
+/// # Safety
+/// A list of NUL-terminated texts that ends with NULL, or NULL.
+unsafe fn fits(list: List) -> bool {
+    /// A single text, and all of them where the stack has its usual size.
+    const LONGEST: usize = 128 << 10;
+    const MOST: usize = 2 << 20;
+    let mut sum = 0;
+    let mut at = list;
+    // SAFETY: by this function's contract.
+    unsafe {
+        while !at.is_null() && !(*at).is_null() {
+            let length = CStr::from_ptr(*at).count_bytes() + 1;
+            sum += length + size_of::<usize>();
+            if length > LONGEST || sum > MOST {
+                return false;
+            }
+            at = at.add(1);
+        }
+    }
+    true
 }
 
 #[cfg_attr(test, allow(dead_code))]
@@ -82,7 +147,8 @@ macro_rules! real {
 #[cfg_attr(test, allow(dead_code))]
 unsafe extern "C" fn by_path(path: *const c_char, arguments: List) -> c_int {
     closed(
-        || is_program(path),
+        // SAFETY: the caller's own list.
+        || is_program(path) && unsafe { fits(arguments) },
         || real!(c"execv" (*const c_char, List) (path, arguments)),
     )
 }
@@ -90,7 +156,8 @@ unsafe extern "C" fn by_path(path: *const c_char, arguments: List) -> c_int {
 #[cfg_attr(test, allow(dead_code))]
 unsafe extern "C" fn by_name(file: *const c_char, arguments: List) -> c_int {
     closed(
-        || is_command(file),
+        // SAFETY: the caller's own list.
+        || is_command(file) && unsafe { fits(arguments) },
         || real!(c"execvp" (*const c_char, List) (file, arguments)),
     )
 }
@@ -102,7 +169,8 @@ unsafe extern "C" fn with_environment(
     environment: List,
 ) -> c_int {
     closed(
-        || is_program(path),
+        // SAFETY: the caller's own lists.
+        || is_program(path) && unsafe { fits(arguments) && fits(environment) },
         || real!(c"execve" (*const c_char, List, List) (path, arguments, environment)),
     )
 }

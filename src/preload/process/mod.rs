@@ -10,7 +10,7 @@ mod exec;
 mod signals;
 
 pub use dispositions::{ask_by, in_child as signals_in_child};
-pub use signals::watch_again as watch_signals_again;
+pub use signals::{is_fault, watch_again as watch_signals_again};
 
 use super::devices::pools;
 use super::doors::bypass;
@@ -18,12 +18,12 @@ use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, nvml, report, talk, thread};
+use super::{channel, loader, memory, nvml, report, talk};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The exit code as our exit handler was told; negative before.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(-1);
@@ -33,12 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it may wait for the driver's figures of its pools.
 const PATIENCE_WITH_DRIVER: Duration = Duration::from_millis(500);
-
-/// How long it may wait for a last look at whole devices.
-const PATIENCE_WITH_LOOK: Duration = Duration::from_millis(100);
-
-/// Stack of the thread that asks: the driver's own frames are on it.
-const STACK: usize = 1 << 20;
 
 // SAFETY: the signature of <stdlib.h> of glibc.
 unsafe extern "C" {
@@ -101,56 +95,18 @@ pub fn silence_panics() {
 /// The first exit handler that we see. The driver still answers: the last moment to ask it for its figures.
 unsafe extern "C" fn exiting(code: c_int, _: *mut c_void) {
     EXIT_CODE.store(code & 0xff, Ordering::Release);
-    if let Some(recorder) = own_recorder() {
+    if own_recorder().is_some() {
         writer::hurry();
-        ask_and_look(recorder);
+        ask_and_look();
     }
 }
 
-fn ask_while_the_driver_answers(recorder: &'static Recorder) {
+/// The figures of pools and a look at the devices, for the last time. They are asked for by a thread that is there: where
+/// `exit` was called in a signal handler, the allocator may be locked for ever, and a new thread wants memory of it. Where a
+/// call of the driver was interrupted, that may hold a lock of its own.
+fn ask_and_look() {
     let in_a_call = guard::with(|thread| thread.depth.get() > 0 || thread.label.get() != NO_ROW);
-    if in_a_call || !pools::any() {
-        return;
-    }
-    let Some(_busy) = Busy::enter() else { return };
-    let _ = std::panic::catch_unwind(|| ask_for_figures(recorder));
-}
-
-/// The figures of pools, and after them a look at the devices, which they explain.
-fn ask_and_look(recorder: &'static Recorder) {
-    ask_while_the_driver_answers(recorder);
-    nvml::look(PATIENCE_WITH_LOOK);
-}
-
-/// Asks the driver in a thread of ours, and does not wait for ever: where `exit` was called in a signal handler, the
-/// call that it interrupted may hold a lock of the driver's, and is never gone on with.
-fn ask_for_figures(recorder: &'static Recorder) {
-    static ANSWERED: AtomicBool = AtomicBool::new(false);
-    let number = thread_number();
-    let ask = move || {
-        for record in pools::all_states(recorder, number) {
-            channel::send(&recorder.sender, Raw::boxed(record));
-        }
-    };
-    // glibc ends the process in its last thread, which then is ours. It interrupted nothing, and another thread would
-    // be the last one in its turn and end the process a second time, beside this one.
-    if writer::is_left_alone() {
-        return ask();
-    }
-    let _whole = NoCancel::begin();
-    let ask = move || {
-        if let Some(_busy) = Busy::enter() {
-            let _ = std::panic::catch_unwind(ask);
-        }
-        ANSWERED.store(true, Ordering::Release);
-    };
-    if thread::spawn(c"oomhook-figures", STACK, ask).is_err() {
-        return;
-    }
-    let deadline = Instant::now() + PATIENCE_WITH_DRIVER;
-    while !ANSWERED.load(Ordering::Acquire) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_micros(50));
-    }
+    nvml::look_at_the_end(PATIENCE_WITH_DRIVER, !in_a_call && pools::any());
 }
 
 /// The recorder, unless this process is a child that came to be past `pthread_atfork` (`_Fork`, a raw system call).
@@ -283,18 +239,23 @@ fn name_bypasses(recorder: &Recorder) {
 
 fn end(recorder: &Recorder, kind: EndKind) {
     name_bypasses(recorder);
+    // Other threads may be at it: the writer would never see the end of what they send.
+    state::hold();
+    let undisturbed = signals::Undisturbed::begin();
     let ending = Ending {
         kind,
         code: exit_code(),
         thread: thread_number(),
     };
     let books = writer::finish(ending, PATIENCE);
-    state::finish();
     match books.as_ref().map(|books| books.for_report()) {
         Some(Some(books)) => report::print(recorder, &books),
         Some(None) => state::say("too little memory for the report; the trace has everything"),
         None => state::say("the writer did not finish in time; the trace may end early"),
     }
+    // A signal that was to end the process meanwhile has waited for that.
+    signals::catch_up(undisturbed);
+    state::finish();
 }
 
 /// Run by the loader when the process ends.

@@ -87,7 +87,7 @@ impl Failures {
         if !self.told.insert(number) || in_series || self.is_retry(books.ledger, number) {
             return;
         }
-        match &recorder.config.report {
+        match &recorder.config.meanwhile {
             ReportTo::Off => {}
             ReportTo::Stderr if self.lines < MOST_LINES => {
                 self.lines += 1;
@@ -146,7 +146,7 @@ impl Failures {
                     false
                 }
             });
-        let to_stderr = recorder.config.report == ReportTo::Stderr;
+        let to_stderr = recorder.config.meanwhile == ReportTo::Stderr;
         if let Some(number) = caught
             && to_stderr
             && self.stories < MOST_STORIES

@@ -21,6 +21,8 @@ const FILED: u32 = 3;
 const REPORTED: u32 = 4;
 
 static STAGE: AtomicU32 = AtomicU32::new(NONE);
+/// Counts the ends that were asked for: one may be over and the next one asked for before the writer looks again.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 static KIND: AtomicU8 = AtomicU8::new(0);
 static SIGNAL: AtomicU8 = AtomicU8::new(0);
 static THREAD: AtomicU32 = AtomicU32::new(0);
@@ -45,17 +47,21 @@ pub struct Seeming {
     pub signal: Option<u8>,
     /// The thread that ends it.
     pub thread: u32,
+    /// Which end it is.
+    pub number: u32,
 }
 
-/// Has the trace closed and the report printed, and waits for both, for a bounded time. Whoever records meanwhile waits.
-pub fn close(end: Seeming) {
+/// Has the trace closed and the report printed, and waits for both, for a bounded time. Whoever records meanwhile waits. False
+/// if it was put off: the process is ending in another way already.
+pub fn close(kind: EndKind, signal: Option<u8>, thread: u32) -> bool {
     let first = STAGE.compare_exchange(NONE, PREPARING, Ordering::AcqRel, Ordering::Acquire);
     if first.is_ok() {
-        KIND.store(end.kind as u8, Ordering::Relaxed);
-        SIGNAL.store(end.signal.unwrap_or(0), Ordering::Relaxed);
-        THREAD.store(end.thread, Ordering::Relaxed);
+        KIND.store(kind as u8, Ordering::Relaxed);
+        SIGNAL.store(signal.unwrap_or(0), Ordering::Relaxed);
+        THREAD.store(thread, Ordering::Relaxed);
         LEFT.store(0, Ordering::Relaxed);
-        if end.signal.is_some() {
+        NUMBER.fetch_add(1, Ordering::AcqRel);
+        if signal.is_some() {
             INTERRUPTED.store(true, Ordering::Relaxed);
             memory::expect_the_worst(true);
         }
@@ -66,6 +72,7 @@ pub fn close(end: Seeming) {
     if wait_for(FILED, PATIENCE_WITH_TRACE) {
         wait_for(REPORTED, PATIENCE_WITH_REPORT);
     }
+    STAGE.load(Ordering::Acquire) != NONE
 }
 
 fn wait_for(stage: u32, patience: Duration) -> bool {
@@ -96,6 +103,11 @@ pub fn go_on() {
     state::release();
 }
 
+/// It is to wait: the process is ending in another way already. For the writer.
+pub fn put_off() {
+    let _ = STAGE.compare_exchange(ASKED, NONE, Ordering::AcqRel, Ordering::Acquire);
+}
+
 /// The end that the writer is asked to write. For the writer.
 pub fn asked() -> Option<Seeming> {
     if STAGE.load(Ordering::Acquire) != ASKED {
@@ -111,6 +123,7 @@ pub fn asked() -> Option<Seeming> {
         },
         signal: (signal != 0).then_some(signal),
         thread: THREAD.load(Ordering::Relaxed),
+        number: NUMBER.load(Ordering::Acquire),
     })
 }
 
@@ -128,10 +141,9 @@ fn advance(from: u32, to: u32) {
     let _ = STAGE.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
 }
 
-/// True while nothing may follow in the trace. For the writer; it also finds out here that the process lives on.
-pub fn is_on(recorder: &Recorder) -> bool {
-    let stage = STAGE.load(Ordering::Acquire);
-    if stage == NONE {
+/// True while nothing may follow this end in the trace. For the writer; it also finds out here that the process lives on.
+pub fn is_on(end: &Seeming, recorder: &Recorder) -> bool {
+    if STAGE.load(Ordering::Acquire) == NONE || NUMBER.load(Ordering::Acquire) != end.number {
         return false;
     }
     let left = LEFT.load(Ordering::Acquire);

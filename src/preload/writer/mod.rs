@@ -90,14 +90,6 @@ pub struct Ending {
 /// Set when our threads were the last ones.
 static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Set when the trace is closed for good.
-static IS_CLOSED: AtomicBool = AtomicBool::new(false);
-
-/// True if the trace is closed for good.
-pub fn is_closed() -> bool {
-    IS_CLOSED.load(Ordering::Acquire)
-}
-
 /// True if the process is being ended by glibc in its last thread, which is the writer's.
 pub fn is_left_alone() -> bool {
     IS_LEFT_ALONE.load(Ordering::Acquire)
@@ -235,20 +227,10 @@ pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
     }
 }
 
-fn run(writer: Writer, receiver: &Receiver<Raw>) {
+fn run(mut writer: Writer, receiver: &Receiver<Raw>) {
     let work = AssertUnwindSafe(|| writer.work(receiver));
     if std::panic::catch_unwind(work).is_err() {
         state::switch_off("an error inside oomhook; recording stops here, the program goes on");
-    }
-}
-
-/// Waits until the thread that ends the process has printed its report, and ends the process if it hangs.
-fn look_after_the_end() {
-    while process::is_ending() {
-        if process::hangs() {
-            process::end_at_once();
-        }
-        std::thread::sleep(NAP);
     }
 }
 
@@ -321,7 +303,7 @@ impl Writer {
         }
     }
 
-    fn work(mut self, receiver: &Receiver<Raw>) {
+    fn work(&mut self, receiver: &Receiver<Raw>) {
         let mut looks = 0;
         let mut unchecked = 0;
         // The flush ticket in hand, and how many events must be taken before it is served.
@@ -385,7 +367,7 @@ impl Writer {
                     // SAFETY: published by `finish` and read by this thread alone; `finish` never frees it.
                     let ending = unsafe { &*ending };
                     self.close(ending);
-                    return look_after_the_end();
+                    return self.look_after_the_end(ending.thread);
                 }
                 if let Some(end) = hold::asked() {
                     self.close_for_now(receiver, end);
@@ -403,7 +385,9 @@ impl Writer {
                 if looks % ALONE_LOOKS == 0 && looks >= IDLE_LOOKS && thread::are_alone() {
                     // glibc ends the process with its last thread, as by `exit(0)`: ours must not keep it.
                     IS_LEFT_ALONE.store(true, Ordering::Release);
-                    return self.close(&LEFT_ALONE);
+                    nvml::leave();
+                    self.close(&LEFT_ALONE);
+                    return;
                 }
                 std::thread::sleep(match looks {
                     _ if is_in_a_hurry() => SHORT_NAP,
@@ -578,7 +562,7 @@ impl Writer {
         hold::filed();
         report::print(self.recorder, &self.books());
         hold::reported();
-        while hold::is_on(self.recorder) {
+        while hold::is_on(&end, self.recorder) {
             std::thread::sleep(NAP);
         }
         process::watch_signals_again();
@@ -598,20 +582,45 @@ impl Writer {
         }
     }
 
-    fn close(mut self, ending: &Ending) {
+    fn close(&mut self, ending: &Ending) {
         let what = What::End {
             kind: ending.kind,
             code: ending.code,
             signal: None,
         };
         self.put_end(ending.thread, what);
-        IS_CLOSED.store(true, Ordering::Release);
         self.tell();
         let books = Books {
-            header: self.header,
-            ledger: self.ledger,
+            header: self.header.clone(),
+            ledger: std::mem::take(&mut self.ledger),
             path: self.output.path(),
         };
         BOOKS.store(Box::into_raw(Box::new(books)), Ordering::Release);
+    }
+
+    /// Waits until the thread that ends the process has printed its report. If it hangs, ends the process; if a signal ends
+    /// it meanwhile, says so behind what was said before.
+    fn look_after_the_end(&mut self, thread: u32) {
+        while process::is_ending() {
+            if process::hangs() {
+                process::end_at_once();
+            }
+            if let Some(end) = hold::asked() {
+                if end.thread == thread || end.signal.is_some_and(process::is_fault) {
+                    let what = What::End {
+                        kind: end.kind,
+                        code: None,
+                        signal: end.signal,
+                    };
+                    self.put_end(end.thread, what);
+                    hold::filed();
+                    hold::reported();
+                } else {
+                    // Another thread's, from just before: it is put off until the report is there.
+                    hold::put_off();
+                }
+            }
+            std::thread::sleep(NAP);
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Writer {
             return;
         }
         self.report_at = None;
-        if self.recorder.config.report == ReportTo::Off {
+        if self.recorder.config.meanwhile == ReportTo::Off {
             return on_demand::done();
         }
         let blocks = self.ledger.live_blocks().count();

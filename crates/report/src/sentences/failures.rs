@@ -62,6 +62,7 @@ pub fn class(oom: &Oom) -> String {
         Class::Caught => "the program went on".to_owned(),
         Class::Probe => "a size probe".to_owned(),
         Class::Recovered => match oom.freed_between_bytes {
+            Some(0) => "recovered, without a free".to_owned(),
             Some(freed) => format!("recovered after {} were freed", bytes(freed)),
             None => "recovered".to_owned(),
         },
