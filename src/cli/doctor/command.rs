@@ -18,6 +18,8 @@ pub struct Target {
     /// The file that is loaded in the end: the interpreter of a script.
     pub image: Option<String>,
     pub watchable: bool,
+    /// It only starts the work elsewhere.
+    pub elsewhere: bool,
     /// Why not.
     pub problems: Vec<String>,
     pub cuda: Option<Reach>,
@@ -33,6 +35,7 @@ impl Target {
             path: None,
             image: None,
             watchable: false,
+            elsewhere: false,
             problems: Vec::new(),
             cuda: None,
             python: None,
@@ -51,6 +54,7 @@ impl Target {
             problems.extend(inner.warnings(&[inner.path().as_os_str().to_owned()]));
         }
         target.problems = problems.iter().map(|text| clean::text(text)).collect();
+        target.elsewhere = found.elsewhere().is_some();
         target.watchable = target.problems.is_empty();
         target.path = Some(shown(found.path().as_os_str()));
         target.image = Some(shown(image.as_os_str()));

@@ -284,10 +284,10 @@ impl Findings {
             true => "CMD".to_owned(),
             false => words.join(" "),
         };
-        let is_watchable = self
+        let is_elsewhere = self
             .command
             .as_ref()
-            .is_none_or(|command| command.watchable);
+            .is_some_and(|command| command.elsewhere);
         let has_gpu = self.gpus.as_ref().is_none_or(|gpus| !gpus.is_empty());
         match () {
             () if self.ready => format!("oomhook run -- {line}"),
@@ -297,7 +297,7 @@ impl Findings {
             () if self.driver.nvml == "missing" && self.driver.libcuda.is_none() || !has_gpu => {
                 "oomhook demo".to_owned()
             }
-            () if !is_watchable => "oomhook env".to_owned(),
+            () if is_elsewhere => "oomhook env".to_owned(),
             () if !self.traces.writable && self.obstacles.len() == 1 => {
                 format!("oomhook run -o /tmp/traces -- {line}")
             }

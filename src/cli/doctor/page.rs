@@ -34,6 +34,7 @@ pub fn render(findings: &Findings, style: &Style) -> String {
     page.facts(findings);
     if let Some(gpus) = findings.gpus.as_ref().filter(|gpus| !gpus.is_empty()) {
         page.gpus(gpus);
+        page.reserves(gpus);
         page.users(gpus);
         page.unknown(gpus);
     }
@@ -181,6 +182,14 @@ impl Page {
                 let ids = self.paint.dim(&ids);
                 self.line(&format!("     {ids}"));
             }
+        }
+    }
+
+    /// Or total, used and free would not add up.
+    fn reserves(&mut self, gpus: &[Gpu]) {
+        let most = gpus.iter().filter_map(|gpu| gpu.reserved_bytes).max();
+        if let Some(most) = most.filter(|most| *most > 0) {
+            self.paragraph("     ", &words::reserved(most));
         }
     }
 

@@ -42,7 +42,8 @@ impl Traces {
                 let below = run::place_of(&Path::new("/").join(&pattern));
                 let inner = below.folder.strip_prefix("/").unwrap_or(&below.folder);
                 run::Place {
-                    folder: here.join(inner),
+                    // Without the slash that joining nothing leaves.
+                    folder: here.join(inner).components().collect(),
                     depth: below.depth,
                 }
             }

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Understood by each Python since 2.6.
 const QUESTION: &str = "import sys; \
     print(' '.join([getattr(getattr(sys, 'implementation', None), 'name', 'cpython'), \
-    '.'.join(map(str, sys.version_info[:3])), '-' + getattr(sys, 'abiflags', '')]))";
+    '.'.join(map(str, sys.version_info[:3])), '-' + getattr(sys, 'abiflags', ''), sys.executable or '']))";
 
 /// Asks an interpreter for its version; nothing of the user's is imported.
 pub fn ask(path: &Path) -> Python {
@@ -42,11 +42,15 @@ pub fn ask(path: &Path) -> Python {
         problem: None,
     };
     let answer = answer(path).unwrap_or_default();
-    let words: Vec<&str> = answer.split_whitespace().collect();
-    let [implementation, version, flags] = words[..] else {
+    let words: Vec<&str> = answer.trim_end_matches('\n').splitn(4, ' ').collect();
+    let [implementation, version, flags, executable] = words[..] else {
         python.problem = Some(words::PYTHON_SILENT.to_owned());
         return python;
     };
+    if !executable.is_empty() {
+        // What was asked may be a script that finds the interpreter.
+        python.path = clean::text(executable);
+    }
     let free_threaded = flags.contains('t');
     python.implementation = Some(clean::text(implementation));
     python.version = Some(clean::text(version));

@@ -144,6 +144,14 @@ pub fn sliced(indices: &[u32]) -> String {
     )
 }
 
+/// Memory that nobody gets.
+pub fn reserved(most: u64) -> String {
+    format!(
+        "the total includes what the driver keeps for itself (up to {})",
+        bytes(most)
+    )
+}
+
 /// Keys of one GPU without a value.
 pub fn unknown(index: u32, keys: &[&str], reason: &str) -> String {
     let named: Vec<&str> = keys

@@ -124,16 +124,19 @@ impl Program {
         names
     }
 
+    /// What to do instead, if it only starts the work elsewhere.
+    pub fn elsewhere(&self) -> Option<&'static str> {
+        let name = self.path.file_name().unwrap_or_default();
+        let mut known = ELSEWHERE.iter();
+        known
+            .find(|(known, _)| name == OsStr::new(known))
+            .map(|(_, advice)| *advice)
+    }
+
     /// Reasons why the library will not get into this program, or not see its work. It is run all the same.
     pub fn warnings(&self, command: &[OsString]) -> Vec<String> {
         let mut warnings = Vec::new();
-        let name = self.path.file_name().unwrap_or_default();
-        if let Some((_, advice)) = ELSEWHERE
-            .iter()
-            .find(|(known, _)| name == OsStr::new(known))
-        {
-            warnings.push((*advice).to_owned());
-        }
+        warnings.extend(self.elsewhere().map(str::to_owned));
         let shown = command[0].to_string_lossy();
         if let Ok(metadata) = self.path.metadata()
             && metadata.mode() & 0o6000 != 0
