@@ -8,7 +8,7 @@ use oomhook_report::clean;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A command that was looked at.
 #[derive(Debug, Serialize)]
@@ -48,10 +48,11 @@ impl Target {
                 return target;
             }
         };
-        let (image, inner) = image_of(&found);
+        let chain = chain_of(&found);
+        let image = chain.last().unwrap_or(&found).path();
         let mut problems = found.warnings(words);
-        if let Some(inner) = inner {
-            problems.extend(inner.warnings(&[inner.path().as_os_str().to_owned()]));
+        if let (Some(inner), true) = (chain.last(), problems.is_empty()) {
+            problems = inner.warnings(&[inner.path().as_os_str().to_owned()]);
         }
         target.problems = problems.iter().map(|text| clean::text(text)).collect();
         target.elsewhere = found.elsewhere().is_some();
@@ -62,11 +63,11 @@ impl Target {
             let name = path.file_name().unwrap_or_default().as_bytes();
             name.starts_with(b"python") || name.starts_with(b"pypy")
         };
-        let asked = [image.as_path(), found.path()];
-        if let Some(path) = asked.into_iter().find(|path| is_python(path)) {
+        let mut paths = chain.iter().rev().chain([&found]).map(Program::path);
+        if let Some(path) = paths.find(|path| is_python(path)) {
             target.python = Some(python::ask(path));
         }
-        target.cuda = Some(Reach::of(&image));
+        target.cuda = Some(Reach::of(image));
         target
     }
 
@@ -99,29 +100,27 @@ fn through_env(command: &[OsString]) -> &[OsString] {
     rest.map_or(command, |at| &command[at + 1..])
 }
 
-/// Follows a script to the program that the kernel loads in the end, through `env` and other scripts.
-fn image_of(found: &Program) -> (PathBuf, Option<Program>) {
-    let mut path = found.path().to_owned();
-    let mut inner = None;
+/// The interpreters of a script, through `env` and other scripts; the last is what the kernel loads in the end.
+fn chain_of(found: &Program) -> Vec<Program> {
     // The kernel follows no more than a few, either.
-    for _ in 0..4 {
-        let Some(interpreter) = program::interpreter_of(&path) else {
+    const MOST: usize = 4;
+    let mut chain: Vec<Program> = Vec::new();
+    while chain.len() < MOST {
+        let path = chain.last().unwrap_or(found).path();
+        let Some(interpreter) = program::interpreter_of(path) else {
             break;
         };
         let mut words = vec![interpreter.into_os_string()];
-        if let Some(argument) = program::argument_of_interpreter(&path) {
+        if let Some(argument) = program::argument_of_interpreter(path) {
             let parts = argument.as_bytes().split(|byte| byte.is_ascii_whitespace());
             words.extend(parts.map(|part| OsString::from_vec(part.to_vec())));
         }
         match program::find(&through_env(&words)[0]) {
-            Ok(next) => {
-                path = next.path().to_owned();
-                inner = Some(next);
-            }
+            Ok(next) => chain.push(next),
             Err(_) => break,
         }
     }
-    (path, inner)
+    chain
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl Page {
     }
 
     fn user(&mut self, index: u32, user: &User, names: usize, figure: usize) {
-        const SHORTEST: usize = 12;
+        const SHORTEST: usize = 24;
         let owner = clip(user.user.as_deref().unwrap_or(NONE), names);
         let size = user.bytes.map_or(words::NOT_AVAILABLE.to_owned(), bytes);
         let lead = format!(
