@@ -427,10 +427,7 @@ fn names_cannot_move_the_cursor_and_need_not_be_text() {
         text.contains("  1.0 GiB  tr\u{fffd}\\u{1b}[31min\n"),
         "{text}"
     );
-    assert!(
-        text.contains("  2.0 GiB  a\\u{1b}[2J\\u{a}b\n"),
-        "{text}"
-    );
+    assert!(text.contains("  2.0 GiB  a\\u{1b}[2J\\u{a}b\n"), "{text}");
     assert!(text.contains("\n  0  GPU\\u{1b}[31m "), "{text}");
     assert!(!text.contains('\x1b'));
 }
@@ -649,7 +646,10 @@ fn how_a_program_reaches_cuda_is_read_from_its_file() {
     }
     let driver = bench.build("driver.c", Route::Driver, &[]);
     let text = text_of(&doctor(&["--", driver.to_str().expect("UTF-8")], &[]), 0);
-    assert!(text.contains("\n          CUDA: opens libcuda.so.1 by itself\n"), "{text}");
+    assert!(
+        text.contains("\n          CUDA: opens libcuda.so.1 by itself\n"),
+        "{text}"
+    );
     let text = text_of(&doctor(&["--", "true"], &[]), 0);
     assert!(flowing(&text).contains("CUDA: nothing visible in the file; it may load CUDA later"));
 }

@@ -78,7 +78,7 @@ fn shown(path: &Path) -> String {
 
 fn free(system: &StatFs) -> u64 {
     let block = u64::try_from(system.f_bsize).unwrap_or(0);
-    (system.f_bavail as u64).saturating_mul(block)
+    system.f_bavail.saturating_mul(block)
 }
 
 fn is_on_network(system: &StatFs) -> bool {

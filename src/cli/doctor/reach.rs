@@ -38,7 +38,7 @@ const BRINGERS: [&str; 14] = [
     "libtensorflow",
 ];
 /// Constants of more bytes are not searched.
-const MOST: u64 = 256 << 20;
+const MOST: u64 = 64 << 20;
 
 impl Reach {
     /// Looks into a file.

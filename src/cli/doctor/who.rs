@@ -50,7 +50,8 @@ pub fn user(
     let folder = format!("/proc/{pid}");
     let owner = fs::metadata(&folder).ok().map(|data| data.uid());
     let name = owner.and_then(|_| name(Path::new(&folder)));
-    let name = name.or_else(otherwise).filter(|name| !name.is_empty());
+    let name = name.or_else(|| otherwise().map(without_folders));
+    let name = name.filter(|name| !name.is_empty());
     let me = rustix::process::getuid().as_raw();
     let standing = match owner {
         None => Standing::NotHere,
@@ -65,6 +66,15 @@ pub fn user(
         bytes,
         kind,
         standing,
+    }
+}
+
+/// NVML gives the path of a program.
+fn without_folders(name: String) -> String {
+    match name.rsplit_once('/') {
+        Some((folders, file)) if folders.starts_with('/') && !name.contains(' ') => file.to_owned(),
+        Some(("", file)) => file.to_owned(),
+        _ => name,
     }
 }
 
@@ -89,10 +99,10 @@ fn name(folder: &Path) -> Option<String> {
         return Some(String::from_utf8_lossy(&name).trim_end().to_owned());
     }
     if program.starts_with("python") {
-        let mut rest = words[1..].iter().skip_while(|word| {
-            let is_flag = word.starts_with('-') && !matches!(&***word, "-m" | "-c");
-            is_flag
-        });
+        let is_flag = |word: &&std::borrow::Cow<'_, str>| {
+            word.starts_with('-') && !matches!(&***word, "-m" | "-c")
+        };
+        let mut rest = words[1..].iter().skip_while(is_flag);
         match rest.next().map(|word| &**word) {
             Some("-m") => {
                 let module = rest.next().map(|word| word.to_string()).unwrap_or_default();
@@ -142,6 +152,18 @@ mod tests {
         std::fs::write(folder.path().join("cmdline"), "").expect("a file");
         std::fs::write(folder.path().join("comm"), b"od\xffd\n").expect("a file");
         assert_eq!(name(folder.path()).as_deref(), Some("od\u{fffd}d"));
+    }
+
+    #[test]
+    fn of_a_path_the_file_is_shown() {
+        for (name, shown) in [
+            ("/opt/env/bin/python3.11", "python3.11"),
+            ("/init", "init"),
+            ("train.py", "train.py"),
+            ("/usr/bin/X :0 -seat /x", "/usr/bin/X :0 -seat /x"),
+        ] {
+            assert_eq!(without_folders(name.to_owned()), shown);
+        }
     }
 
     #[test]
