@@ -16,7 +16,7 @@
 //! | `OOMHOOK_SIM_MODULE` | device memory that each load of a module takes | `0` |
 //! | `OOMHOOK_SIM_STACK` | device memory for each byte of stack that `cuCtxSetLimit` asks for beyond 1024; an H200 takes 270,336 | `0` |
 //! | `OOMHOOK_SIM_DRIVER` | version that the driver reports | `13000` |
-//! | `OOMHOOK_SIM_NAME` | name of the devices | `oomhook simulated GPU` |
+//! | `OOMHOOK_SIM_NAME` | name of the devices; `A\|B`: of the first, and of all others | `oomhook simulated GPU` |
 //! | `OOMHOOK_SIM_NEIGHBOURS` | other processes, `DEVICE:PID:SIZE:NAME,…`; `G` before the device: one that draws, `CG`: one that does both | none |
 //! | `OOMHOOK_SIM_NEIGHBOUR_GROWS` | what the first neighbour of a device has more at each question for its memory (`nvmlDeviceGetMemoryInfo`) after the first, as long as it is free | `0` |
 //! | `OOMHOOK_SIM_RESERVE` | memory of each device beyond its size that NVML counts and `cuMemGetInfo` does not | `0` |

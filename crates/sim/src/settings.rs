@@ -19,7 +19,7 @@ pub struct Settings {
     /// What each byte of stack beyond the first 1024 costs.
     pub stack: u64,
     pub version: c_int,
-    /// Name of each device.
+    /// Names of the devices, with `|` between; the last is that of all further ones.
     pub name: String,
     /// Memory that NVML counts and the driver does not.
     pub reserve: u64,
@@ -123,6 +123,13 @@ impl Settings {
             }
         }
         settings
+    }
+
+    /// The name of a device.
+    pub fn name_of(&self, device: usize) -> String {
+        let mut names = self.name.split('|');
+        let name = names.clone().nth(device).or(names.next_back());
+        name.unwrap_or_default().to_owned()
     }
 
     /// True if every neighbour is on a device that there is, and none has more than it has.
@@ -274,6 +281,13 @@ mod tests {
     }
 
     #[test]
+    fn devices_may_have_names_of_their_own() {
+        let (settings, _) = read(&[("OOMHOOK_SIM_NAME", "NVIDIA A100|NVIDIA T4")]);
+        let names: Vec<_> = (0..3).map(|device| settings.name_of(device)).collect();
+        assert_eq!(names, ["NVIDIA A100", "NVIDIA T4", "NVIDIA T4"]);
+    }
+
+    #[test]
     fn what_nvml_says_is_settable() {
         let (settings, complaints) = read(&[
             ("OOMHOOK_SIM_NAME", "NVIDIA H200"),
@@ -284,7 +298,7 @@ mod tests {
             ("OOMHOOK_SIM_COMPUTE_MODE", "3"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
-        assert_eq!(settings.name, "NVIDIA H200");
+        assert_eq!(settings.name_of(7), "NVIDIA H200");
         assert_eq!((settings.reserve, settings.growth), (600 << 20, 16 << 20));
         assert_eq!((settings.tells_processes, settings.mig), (false, true));
         assert_eq!(settings.compute_mode, 3);

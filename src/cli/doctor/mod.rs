@@ -209,6 +209,13 @@ impl Findings {
                 self.notes.push(words::taken(gpu.index, first.pid));
             }
         }
+        let mut names = gpus.iter().filter_map(|gpu| gpu.name.as_deref());
+        let first = names.next();
+        let by_bus =
+            settings::variable("CUDA_DEVICE_ORDER").is_some_and(|order| order == "PCI_BUS_ID");
+        if !by_bus && names.any(|name| Some(name) != first) {
+            self.notes.push(words::OTHER_ORDER.to_owned());
+        }
         let sliced = gpus.iter().filter(|gpu| gpu.mig == Some("on"));
         let sliced: Vec<u32> = sliced.map(|gpu| gpu.index).collect();
         if !sliced.is_empty() {

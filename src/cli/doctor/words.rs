@@ -95,6 +95,9 @@ pub fn visible(value: &str) -> String {
     format!("CUDA_VISIBLE_DEVICES={value}: programs see only these GPUs, and number them from 0")
 }
 
+/// NVML counts by the bus, CUDA by speed.
+pub const OTHER_ORDER: &str = "the GPUs differ: CUDA, and so oomhook's reports, may number them otherwise (the fastest first); with CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers are those above";
+
 /// `580.95.05, CUDA up to 13.0, NVML 13.580.95.05`.
 pub fn driver(version: Option<&str>, cuda: Option<&str>, simulated: bool) -> String {
     let what = if simulated {

@@ -45,7 +45,7 @@ impl Driver {
         let bytes_of_neighbours: u64 = here.map(|one| one.bytes).sum();
         let device = Device {
             model: Model {
-                name: settings.name.clone(),
+                name: settings.name_of(ordinal),
                 uuid,
                 bus: 0x10 + ordinal as i32,
             },
