@@ -237,6 +237,19 @@ fn what_cannot_be_watched_is_said_with_its_reason() {
     let mut elf = std::fs::read("/bin/sleep").expect("sleep");
     elf[18..20].copy_from_slice(&243u16.to_le_bytes());
     let foreign = executable(OsStr::new("foreign"), &elf);
+    // And the path inside it the loader.
+    let mut elf = std::fs::read("/bin/sleep").expect("sleep");
+    let loader = b"/lib64/ld-linux-x86-64.so.2";
+    if let Some(at) = elf.windows(loader.len()).position(|part| part == loader) {
+        elf[at..at + loader.len()].copy_from_slice(b"/lib/ld-musl-x86_64.so.1\0\0\0");
+        let musl = executable(OsStr::new("musl"), &elf);
+        let found = json_of(&["--", musl.to_str().expect("UTF-8")], &[], 1);
+        let said = found["obstacles"][0].as_str().expect("an obstacle");
+        assert!(
+            said.contains("runs on musl, and the library on glibc"),
+            "{said}"
+        );
+    }
     for (path, words, next) in [
         (
             &program,
