@@ -65,7 +65,8 @@ fn problem(implementation: &str, version: &str, free_threaded: bool) -> Option<S
         return Some(words::NOT_CPYTHON.to_owned());
     }
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
-    let number: (u32, u32) = (numbers.next()?, numbers.next()?);
+    let mut next = || numbers.next().unwrap_or(0u32);
+    let number = (next(), next());
     if !((3, 8)..=(3, 14)).contains(&number) {
         return Some(words::OTHER_PYTHON.to_owned());
     }
