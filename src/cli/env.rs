@@ -58,7 +58,8 @@ volumes:
 }
 
 /// For a shell.
-fn quoted(path: &str) -> String {
+#[must_use]
+pub fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%,".contains(c);
     if path.chars().all(plain) {
         path.to_owned()

@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod doctor;
 mod env;
 mod gate;
 mod library;
@@ -36,6 +37,7 @@ enum Verb {
     Report(report::Options),
     Snapshot(snapshot::Options),
     Check(check::Options),
+    Doctor(doctor::Options),
     Env(env::Options),
     Demo(demo::Options),
     #[command(name = ANSWER_NAMES, hide = true)]
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Verb::Report(options) => finish("report", report::run(&options).map(|()| 0)),
         Verb::Snapshot(options) => finish("snapshot", snapshot::run(&options)),
         Verb::Check(options) => finish("check", check::run(&options)),
+        Verb::Doctor(options) => finish("doctor", doctor::run(&options)),
         Verb::Env(options) => finish("env", env::run(&options).map(|()| 0)),
         Verb::Demo(options) => demo::run(&options),
         Verb::AnswerNames(options) => {

@@ -1,9 +1,10 @@
 //! The settings: one table of environment variables. Read when the recording begins, so that a program that sets them
 //! for itself before its first CUDA call is heard.
 
-use super::signals;
 use oomhook_report::Capacity;
-use oomhook_report::capacity::settings;
+use oomhook_report::capacity::settings as names;
+use oomhook_report::settings;
+pub use oomhook_report::settings::Keep;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString, c_int};
 use std::num::NonZeroU64;
@@ -20,22 +21,6 @@ pub enum ReportTo {
     /// To this path (a pattern, see `place`).
     Path(String),
 }
-
-/// How much of the trace is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Everything.
-    All,
-    /// So many bytes: old segments go, totals stay.
-    Bytes(u64),
-    /// The state at the end, no events.
-    Summary,
-    /// No file.
-    None,
-}
-
-/// The least that a bound can be: a few segments, each with its checkpoint.
-const LEAST_KEPT: u64 = 256 << 10;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,13 +62,13 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             on: true,
-            output: "oomhook.%h.%p.trace".into(),
+            output: settings::OUTPUT.into(),
             keep: Keep::Bytes(2 << 30),
             report: ReportTo::Stderr,
             meanwhile: ReportTo::Stderr,
             native_stacks: true,
             python_stacks: true,
-            depth: 64,
+            depth: settings::DEPTH,
             signal: None,
             sample: Some(Duration::from_secs(1)),
             suppress: None,
@@ -105,12 +90,8 @@ impl Config {
         let mut config = Config::default();
         let mut complaints = Vec::new();
         let value = |name: &str| get(name).filter(|value| !value.is_empty());
-        match value("OOMHOOK").as_deref() {
-            None | Some("1" | "on") => {}
-            Some("0" | "off") => config.on = false,
-            Some(other) => complaints.push(format!(
-                "OOMHOOK={other} is neither 0 nor 1; recording is on"
-            )),
+        if let Some(on) = value("OOMHOOK") {
+            take(&mut complaints, settings::on(&on), &mut config.on);
         }
         if let Some(glob) = value("OOMHOOK_ONLY") {
             config.on &= matches(&glob, command);
@@ -119,10 +100,7 @@ impl Config {
             config.output = output;
         }
         if let Some(keep) = value("OOMHOOK_KEEP") {
-            match keep_of(&keep) {
-                Ok(keep) => config.keep = keep,
-                Err(reason) => complaints.push(format!("OOMHOOK_KEEP={keep} {reason}; using 2GiB")),
-            }
+            take(&mut complaints, settings::keep(&keep), &mut config.keep);
         }
         config.report = report_to(value("OOMHOOK_REPORT").as_deref());
         config.run = value("OOMHOOK_RUN").unwrap_or_default();
@@ -132,65 +110,44 @@ impl Config {
             None => config.report.clone(),
         };
         if let Some(stacks) = value("OOMHOOK_STACKS") {
-            let known = |word: &str| matches!(word, "native" | "python" | "off");
-            let words = || stacks.split(',').map(str::trim);
-            let is_contradictory = words().any(|word| word == "off") && words().count() > 1;
-            match words().find(|word| !known(word)) {
-                _ if is_contradictory => complaints.push(format!(
-                    "OOMHOOK_STACKS={stacks}: off stands alone; using native,python"
-                )),
-                Some(word) => complaints.push(format!(
-                    "OOMHOOK_STACKS={stacks}: {word:?} is none of native, python, off; using native,python"
-                )),
-                None => {
-                    let names = |kind| stacks.split(',').any(|word| word.trim() == kind);
-                    config.native_stacks = names("native");
-                    config.python_stacks = names("python");
-                }
-            }
+            let mut kinds = settings::Stacks {
+                native: config.native_stacks,
+                python: config.python_stacks,
+            };
+            take(&mut complaints, settings::stacks(&stacks), &mut kinds);
+            (config.native_stacks, config.python_stacks) = (kinds.native, kinds.python);
         }
         if let Some(depth) = value("OOMHOOK_DEPTH") {
-            match depth.parse() {
-                Ok(depth @ 1..=super::stack::MOST_FRAMES) => config.depth = depth,
-                _ => complaints.push(format!(
-                    "OOMHOOK_DEPTH={depth} is no number from 1 to {}; using {}",
-                    super::stack::MOST_FRAMES,
-                    config.depth
-                )),
-            }
+            take(&mut complaints, settings::depth(&depth), &mut config.depth);
         }
         if let Some(signal) = value("OOMHOOK_SIGNAL") {
-            config.signal = signals::parse(&signal);
-            if config.signal.is_none() {
-                complaints.push(format!(
-                    "OOMHOOK_SIGNAL={signal} is no signal that can ask for a report (such as USR2); none is used"
-                ));
-            }
+            take(
+                &mut complaints,
+                settings::signal(&signal).map(Some),
+                &mut config.signal,
+            );
         }
         if let Some(sample) = value("OOMHOOK_SAMPLE") {
-            match sample_of(&sample) {
-                Some(period) => config.sample = period,
-                None => complaints.push(format!(
-                    "OOMHOOK_SAMPLE={sample} is neither off nor a time from 10ms to 1h, such as 500ms or 5s; using 1s"
-                )),
-            }
+            take(
+                &mut complaints,
+                settings::sample(&sample),
+                &mut config.sample,
+            );
         }
         config.suppress = value("OOMHOOK_SUPPRESS").map(|path| from_here(&path));
-        if let Some(capacity) = value(settings::CAPACITY) {
-            match Capacity::parse(&capacity) {
-                Ok(capacity) => config.capacity = Some(capacity),
-                Err(reason) => complaints.push(format!(
-                    "OOMHOOK_CAPACITY={capacity} {reason}; nothing is pretended"
-                )),
-            }
+        if let Some(capacity) = value(names::CAPACITY) {
+            take(
+                &mut complaints,
+                settings::capacity(&capacity).map(Some),
+                &mut config.capacity,
+            );
         }
-        if let Some(nth) = value(settings::FAIL_NTH) {
-            match nth.parse() {
-                Ok(nth) => config.fail_nth = Some(nth),
-                Err(_) => complaints.push(format!(
-                    "OOMHOOK_FAIL_NTH={nth} is no number from 1 on; no allocation is made to fail"
-                )),
-            }
+        if let Some(nth) = value(names::FAIL_NTH) {
+            take(
+                &mut complaints,
+                settings::fail_nth(&nth).map(Some),
+                &mut config.fail_nth,
+            );
         }
         if let Some(labels) = value("OOMHOOK_LABELS") {
             let pairs = labels.lines().filter_map(|line| line.split_once('='));
@@ -205,10 +162,7 @@ impl Config {
     pub fn told(&self) -> BTreeMap<String, String> {
         let capacity = self.capacity.as_ref().map(Capacity::to_string);
         let fail_nth = self.fail_nth.map(|nth| nth.to_string());
-        let named = [
-            (settings::CAPACITY, capacity),
-            (settings::FAIL_NTH, fail_nth),
-        ];
+        let named = [(names::CAPACITY, capacity), (names::FAIL_NTH, fail_nth)];
         let set = named.into_iter();
         set.filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect()
@@ -230,34 +184,11 @@ fn from_here(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.into(), |path| lossy(path.into()))
 }
 
-/// `off`, or a number with `ms`, `s`, `m` or `h`.
-fn sample_of(text: &str) -> Option<Option<Duration>> {
-    if text == "off" {
-        return Some(None);
-    }
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let number: f64 = text[..end].parse().ok()?;
-    let seconds = match text[end..].trim() {
-        "ms" => number / 1e3,
-        "s" => number,
-        "m" | "min" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return None,
-    };
-    ((0.01..=3600.0).contains(&seconds)).then(|| Some(Duration::from_secs_f64(seconds)))
-}
-
-fn keep_of(text: &str) -> Result<Keep, String> {
-    match text {
-        "all" => return Ok(Keep::All),
-        "summary" => return Ok(Keep::Summary),
-        "none" => return Ok(Keep::None),
-        _ => {}
-    }
-    match oomhook_report::units::parse_bytes(text) {
-        Ok(bytes) if bytes >= LEAST_KEPT => Ok(Keep::Bytes(bytes)),
-        Ok(_) => Err("is less than 256KiB, too little for a trace".into()),
-        Err(_) => Err("is none of all, summary, none, or a size such as 512MiB".into()),
+/// Keeps a value that makes sense, and the complaint about one that does not.
+fn take<T>(complaints: &mut Vec<String>, read: Result<T, String>, place: &mut T) {
+    match read {
+        Ok(value) => *place = value,
+        Err(complaint) => complaints.push(complaint),
     }
 }
 

@@ -26,7 +26,6 @@ mod process;
 mod raw;
 mod record;
 mod report;
-mod signals;
 mod stack;
 mod state;
 mod talk;

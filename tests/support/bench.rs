@@ -71,7 +71,9 @@ impl Default for Bench {
             folder: parent.join(format!("bench-{}-{number}", std::process::id())),
         };
         fs::create_dir_all(bench.path("sim")).expect("a folder");
-        std::os::unix::fs::symlink(&artefacts().simulator, bench.simulator()).expect("a link");
+        for link in [bench.simulator(), bench.path("sim/libnvidia-ml.so.1")] {
+            std::os::unix::fs::symlink(&artefacts().simulator, link).expect("a link");
+        }
         bench
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 mod artefacts;
 mod bench;
+pub mod doctor;
 pub mod live;
 pub mod naming;
 

@@ -21,6 +21,7 @@
 //! | [`suppress`] | leaks to leave out |
 //! | [`units`] | sizes and times, read and written |
 //! | [`capacity`] | how much memory devices are pretended to have |
+//! | [`settings`], [`signals`] | what people set by environment |
 //! | [`sentences`] | every sentence a user reads |
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,8 @@ mod pretended;
 pub mod resolve;
 pub mod schema;
 pub mod sentences;
+pub mod settings;
+pub mod signals;
 pub mod sites;
 pub mod suppress;
 pub mod symbols;

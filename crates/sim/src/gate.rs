@@ -10,12 +10,15 @@ use crate::state::{Driver, Stream, Thread};
 use std::ffi::c_int;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::Duration;
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// The process that initialised the driver: a forked child sees what its parent has.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 struct Simulator {
     faults: Faults,
@@ -45,8 +48,46 @@ pub fn initialise() {
         FORKED.store(true, Ordering::SeqCst);
     }
     if !INITIALISED.swap(true, Ordering::SeqCst) {
+        PROCESS.store(std::process::id(), Ordering::SeqCst);
         os::watch_process(ended, forked);
     }
+}
+
+/// The number of the process whose contexts these are.
+pub fn process() -> u32 {
+    PROCESS.load(Ordering::SeqCst)
+}
+
+/// Does the work of a function of NVML, which cares neither for the driver's beginning nor for its end. `None` after a
+/// panic, and where the lock cannot be had: a forked child may find it held for ever.
+pub fn ask<T>(
+    symbol: &'static str,
+    work: impl FnOnce(&mut Driver) -> Answer<T>,
+) -> Option<Answer<T>> {
+    let guarded = catch_unwind(AssertUnwindSafe(|| {
+        let simulator = simulator();
+        let (failure, stall) = simulator.faults.meet(symbol);
+        let answer = match failure {
+            Some(Code::SUCCESS) | None => Some(work(&mut *locked_soon(&simulator.driver)?)),
+            Some(code) => Some(Err(code)),
+        };
+        if let Some(time) = stall {
+            std::thread::sleep(time);
+        }
+        answer
+    }));
+    guarded.ok().flatten()
+}
+
+fn locked_soon(driver: &Mutex<Driver>) -> Option<MutexGuard<'_, Driver>> {
+    for _ in 0..1000 {
+        match driver.try_lock() {
+            Ok(driver) => return Some(driver),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    None
 }
 
 /// One call of an exported function.

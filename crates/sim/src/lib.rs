@@ -1,4 +1,4 @@
-//! A simulated CUDA driver. Programs load it under the name `libcuda.so.1`.
+//! A simulated CUDA driver. Programs load it under the name `libcuda.so.1`; under `libnvidia-ml.so.1` it is NVML.
 //!
 //! It answers as the driver of an H200 does, code by code, where that was measured; otherwise as the
 //! header documents, and where that is silent, with the likeliest code. It computes nothing: device memory is an address that nobody can
@@ -11,11 +11,18 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `OOMHOOK_SIM` | devices, `COUNTxSIZE`; `,free=SIZE` says how much of each is free because another process holds the rest | `2x16GiB` |
+//! | `OOMHOOK_SIM` | devices, `COUNTxSIZE`; `,free=SIZE` says how much of each is free because another process, nobody in particular, holds the rest; `0x16GiB` is a machine without a device | `2x16GiB` |
 //! | `OOMHOOK_SIM_CONTEXT` | device memory that each context takes | `0` |
 //! | `OOMHOOK_SIM_MODULE` | device memory that each load of a module takes | `0` |
 //! | `OOMHOOK_SIM_STACK` | device memory for each byte of stack that `cuCtxSetLimit` asks for beyond 1024; an H200 takes 270,336 | `0` |
 //! | `OOMHOOK_SIM_DRIVER` | version that the driver reports | `13000` |
+//! | `OOMHOOK_SIM_NAME` | name of the devices; `A\|B`: of the first, and of all others | `oomhook simulated GPU` |
+//! | `OOMHOOK_SIM_NEIGHBOURS` | other processes, `DEVICE:PID:SIZE:NAME,…`; `G` before the device: one that draws, `CG`: one that does both | none |
+//! | `OOMHOOK_SIM_NEIGHBOUR_GROWS` | what the first neighbour of a device has more at each question for its memory (`nvmlDeviceGetMemoryInfo`) after the first, as long as it is free | `0` |
+//! | `OOMHOOK_SIM_RESERVE` | memory of each device beyond its size that NVML counts and `cuMemGetInfo` does not | `0` |
+//! | `OOMHOOK_SIM_PROCESS_BYTES` | `off`: NVML does not tell how much each process has | `on` |
+//! | `OOMHOOK_SIM_MIG` | `on`: NVML says that the devices are cut into slices | `off` |
+//! | `OOMHOOK_SIM_COMPUTE_MODE` | 0 to 3, as NVML gives it | `0` |
 //! | `OOMHOOK_SIM_FAIL` | `SYMBOL#N=CODE,…`: the N-th call of that exported symbol (`*`: every call) answers CODE and does nothing | none |
 //! | `OOMHOOK_SIM_STALL` | `SYMBOL#N=50ms,…`: that call sleeps after its effect and before it returns (`us`, `ms`, `s`) | none |
 //!
@@ -46,6 +53,9 @@
 //! - **Modules and libraries** take what the setting says in each context; the `.global` variables of
 //!   PTX come on top. Cubins, fat binaries and PTX are told by their first bytes; anything else is no
 //!   image.
+//! - **NVML** counts its own initialisations, and goes on after the driver has ended. This process is in its lists
+//!   while it has a context or memory, with everything that it takes from the device; so are the neighbours,
+//!   whose bytes are taken for the driver as well.
 //! - **A green context** is its device's primary one.
 //! - **A failing call** writes garbage into its out parameters.
 //! - **Exit**: from the `atexit` handler registered by the first `cuInit` on, every call answers 4,
@@ -56,7 +66,8 @@
 //!
 //! `state` is the driver as plain data with methods and knows nothing of C; `entry` holds the
 //! exported functions, one row each, from which the resolver reads too; `gate` stands between
-//! them (state of the process, injected failures, lock, panics); `pointer` and `os` hold
+//! them (state of the process, injected failures, lock, panics); `nvml` is the other library's door to the same
+//! state; `pointer` and `os` hold
 //! what is unsafe.
 
 mod abi;
@@ -64,6 +75,8 @@ mod codes;
 mod entry;
 mod faults;
 mod gate;
+mod neighbours;
+mod nvml;
 mod os;
 mod pointer;
 mod ptx;

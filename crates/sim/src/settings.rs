@@ -1,5 +1,6 @@
-//! Settings from the environment: devices, overhead, version.
+//! Settings from the environment: devices, overhead, version, and what NVML says besides.
 
+use crate::neighbours::{self, Neighbour};
 use std::ffi::c_int;
 use std::time::Duration;
 
@@ -18,6 +19,19 @@ pub struct Settings {
     /// What each byte of stack beyond the first 1024 costs.
     pub stack: u64,
     pub version: c_int,
+    /// Names of the devices, with `|` between; the last is that of all further ones.
+    pub name: String,
+    /// Memory that NVML counts and the driver does not.
+    pub reserve: u64,
+    pub neighbours: Vec<Neighbour>,
+    /// What the first neighbour of a device takes more at each later question for the device's memory.
+    pub growth: u64,
+    /// Whether NVML tells how much each process has.
+    pub tells_processes: bool,
+    /// Whether the devices are cut into slices.
+    pub mig: bool,
+    /// `nvmlComputeMode_t`.
+    pub compute_mode: u32,
 }
 
 impl Default for Settings {
@@ -30,6 +44,13 @@ impl Default for Settings {
             module: 0,
             stack: 0,
             version: 13000,
+            name: "oomhook simulated GPU".to_owned(),
+            reserve: 0,
+            neighbours: Vec::new(),
+            growth: 0,
+            tells_processes: true,
+            mig: false,
+            compute_mode: 0,
         }
     }
 }
@@ -55,6 +76,8 @@ impl Settings {
             ("OOMHOOK_SIM_CONTEXT", &mut settings.context),
             ("OOMHOOK_SIM_MODULE", &mut settings.module),
             ("OOMHOOK_SIM_STACK", &mut settings.stack),
+            ("OOMHOOK_SIM_RESERVE", &mut settings.reserve),
+            ("OOMHOOK_SIM_NEIGHBOUR_GROWS", &mut settings.growth),
         ] {
             if let Some(text) = variable(name) {
                 match size(&text) {
@@ -69,7 +92,55 @@ impl Settings {
                 _ => complain(bad("OOMHOOK_SIM_DRIVER", &text, "a version such as 13000")),
             }
         }
+        if let Some(text) = variable("OOMHOOK_SIM_NAME") {
+            settings.name = text;
+        }
+        if let Some(text) = variable("OOMHOOK_SIM_NEIGHBOURS") {
+            match neighbours::list(&text).filter(|list| settings.have_room_for(list)) {
+                Some(list) => settings.neighbours = list,
+                None => complain(bad(
+                    "OOMHOOK_SIM_NEIGHBOURS",
+                    &text,
+                    "0:4711:2GiB:train.py,…, on devices that have as much",
+                )),
+            }
+        }
+        for (name, place) in [
+            ("OOMHOOK_SIM_PROCESS_BYTES", &mut settings.tells_processes),
+            ("OOMHOOK_SIM_MIG", &mut settings.mig),
+        ] {
+            match variable(name).as_deref() {
+                None => {}
+                Some("on") => *place = true,
+                Some("off") => *place = false,
+                Some(text) => complain(bad(name, text, "on or off")),
+            }
+        }
+        if let Some(text) = variable("OOMHOOK_SIM_COMPUTE_MODE") {
+            match text.parse() {
+                Ok(mode @ 0..=3) => settings.compute_mode = mode,
+                _ => complain(bad("OOMHOOK_SIM_COMPUTE_MODE", &text, "0, 1, 2 or 3")),
+            }
+        }
         settings
+    }
+
+    /// The name of a device.
+    pub fn name_of(&self, device: usize) -> String {
+        let mut names = self.name.split('|');
+        let name = names.clone().nth(device).or(names.next_back());
+        name.unwrap_or_default().to_owned()
+    }
+
+    /// True if every neighbour is on a device that there is, and none has more than it has.
+    fn have_room_for(&self, list: &[Neighbour]) -> bool {
+        let taken = |device: usize| {
+            let here = list.iter().filter(|one| one.device == device);
+            here.fold(0u64, |sum, one| sum.saturating_add(one.bytes))
+        };
+        let room = self.memory - self.taken;
+        list.iter()
+            .all(|one| one.device < self.devices && taken(one.device) <= room)
     }
 }
 
@@ -87,7 +158,7 @@ fn devices(text: &str) -> Option<(usize, u64, u64)> {
         None => (text, None),
     };
     let (count, memory) = devices.split_once('x')?;
-    let count = count.trim().parse().ok().filter(|n| (1..=64).contains(n))?;
+    let count = count.trim().parse().ok().filter(|&count| count <= 64)?;
     let memory = size(memory).filter(|&bytes| bytes > 0 && bytes < 1 << 44)?;
     let free = match rest {
         None => memory,
@@ -172,7 +243,7 @@ mod tests {
             "",
             "x",
             "16GiB",
-            "0x16GiB",
+            "65x16GiB",
             "2x",
             "2x16Gib,fre=1",
             "2x16GiB,free=17GiB",
@@ -187,9 +258,50 @@ mod tests {
             ("OOMHOOK_SIM_MODULE", "2MB2"),
             ("OOMHOOK_SIM_STACK", "-1"),
             ("OOMHOOK_SIM_DRIVER", "new"),
+            ("OOMHOOK_SIM_RESERVE", "some"),
+            ("OOMHOOK_SIM_NEIGHBOURS", "0:train.py"),
+            ("OOMHOOK_SIM_NEIGHBOUR_GROWS", "fast"),
+            ("OOMHOOK_SIM_PROCESS_BYTES", "no"),
+            ("OOMHOOK_SIM_MIG", "1"),
+            ("OOMHOOK_SIM_COMPUTE_MODE", "4"),
         ]);
         assert_eq!(settings, Settings::default());
-        assert_eq!(complaints.len(), 4);
+        assert_eq!(complaints.len(), 10);
+    }
+
+    #[test]
+    fn neighbours_have_to_fit() {
+        let one = ("OOMHOOK_SIM", "1x4GiB,free=3GiB");
+        let (settings, complaints) = read(&[one, ("OOMHOOK_SIM_NEIGHBOURS", "0:7:3GiB:a")]);
+        assert_eq!((settings.neighbours.len(), complaints.len()), (1, 0));
+        for list in ["0:7:2GiB:a,0:8:1.5GiB:b", "1:7:1GiB:a"] {
+            let (settings, complaints) = read(&[one, ("OOMHOOK_SIM_NEIGHBOURS", list)]);
+            assert_eq!((settings.neighbours.len(), complaints.len()), (0, 1));
+        }
+    }
+
+    #[test]
+    fn devices_may_have_names_of_their_own() {
+        let (settings, _) = read(&[("OOMHOOK_SIM_NAME", "NVIDIA A100|NVIDIA T4")]);
+        let names: Vec<_> = (0..3).map(|device| settings.name_of(device)).collect();
+        assert_eq!(names, ["NVIDIA A100", "NVIDIA T4", "NVIDIA T4"]);
+    }
+
+    #[test]
+    fn what_nvml_says_is_settable() {
+        let (settings, complaints) = read(&[
+            ("OOMHOOK_SIM_NAME", "NVIDIA H200"),
+            ("OOMHOOK_SIM_RESERVE", "600MiB"),
+            ("OOMHOOK_SIM_NEIGHBOUR_GROWS", "16MiB"),
+            ("OOMHOOK_SIM_PROCESS_BYTES", "off"),
+            ("OOMHOOK_SIM_MIG", "on"),
+            ("OOMHOOK_SIM_COMPUTE_MODE", "3"),
+        ]);
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(settings.name_of(7), "NVIDIA H200");
+        assert_eq!((settings.reserve, settings.growth), (600 << 20, 16 << 20));
+        assert_eq!((settings.tells_processes, settings.mig), (false, true));
+        assert_eq!(settings.compute_mode, 3);
     }
 
     #[test]

@@ -14,7 +14,10 @@ fn workplace() -> &'static Path {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(&driver, &link).unwrap();
         assert!(link.exists(), "{} is not built", driver.display());
-        for program in ["driver", "objects", "processes"] {
+        let link = place.join("libnvidia-ml.so.1");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&driver, &link).unwrap();
+        for program in ["driver", "objects", "processes", "nvml"] {
             let source = format!("tests/{program}.c");
             cc(
                 &["-rdynamic", "-Icudart", &source, "-o"],
@@ -169,6 +172,36 @@ fn one_process_opens_the_memory_of_another() {
 fn pools_and_physical_memory_cross_processes_as_files() {
     holds_in("processes", "pool", &[]);
     holds_in("processes", "physical", &[]);
+}
+
+#[test]
+fn nvml_agrees_with_the_driver() {
+    let neighbours = "0:4711:2GiB:train.py,G0:12:1GiB:/usr/bin/Xorg :0";
+    let settings = [
+        ("OOMHOOK_SIM_NEIGHBOURS", neighbours),
+        ("OOMHOOK_SIM_RESERVE", "600MiB"),
+        ("OOMHOOK_SIM_CONTEXT", "500MiB"),
+        ("OOMHOOK_SIM_MODULE", "4MiB"),
+    ];
+    holds_in("nvml", "figures", &settings);
+    holds_in("nvml", "names", &settings);
+    holds_in("nvml", "forks", &settings);
+}
+
+#[test]
+fn nvml_has_its_own_beginning_and_its_own_failures() {
+    holds_in("nvml", "begins", &[]);
+    let fail = "nvmlDeviceGetComputeRunningProcesses_v3#*=3,nvmlDeviceGetMemoryInfo#2=15";
+    holds_in("nvml", "failures", &[("OOMHOOK_SIM_FAIL", fail)]);
+    let settings = [
+        ("OOMHOOK_SIM_NEIGHBOURS", "0:4711:2GiB:train.py"),
+        ("OOMHOOK_SIM_NEIGHBOUR_GROWS", "16MiB"),
+        ("OOMHOOK_SIM_PROCESS_BYTES", "off"),
+        ("OOMHOOK_SIM_MIG", "on"),
+        ("OOMHOOK_SIM_COMPUTE_MODE", "3"),
+    ];
+    holds_in("nvml", "slices", &settings);
+    holds_in("nvml", "nothing", &[("OOMHOOK_SIM", "0x16GiB")]);
 }
 
 #[test]

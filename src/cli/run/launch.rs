@@ -148,7 +148,8 @@ fn first_in(name: &str, path: &Path) -> OsString {
 }
 
 /// Where the files of a pattern are: below the last folder whose name is no pattern.
-fn place_of(pattern: &Path) -> Place {
+#[must_use]
+pub fn place_of(pattern: &Path) -> Place {
     let mut folder = PathBuf::new();
     let mut depth = 0;
     for part in pattern.parent().unwrap_or(Path::new("/")).components() {

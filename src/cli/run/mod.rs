@@ -1,7 +1,7 @@
 //! `oomhook run`: launches a command under the library and reports when it has ended.
 
 mod launch;
-mod program;
+pub mod program;
 mod simulator;
 mod traces;
 
@@ -10,6 +10,7 @@ use crate::cli::names::NameOptions;
 use crate::cli::traces::suppressions;
 use crate::cli::{library, report};
 use launch::Ended;
+pub use launch::{Place, place_of};
 use oomhook_report::Capacity;
 pub use simulator::beside as simulator;
 use std::ffi::OsString;

@@ -107,8 +107,13 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
 }
 
 impl Program {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What the kernel loads: the interpreter of a script, else the file itself.
-    fn image(&self) -> PathBuf {
+    pub fn image(&self) -> PathBuf {
         interpreter_of(&self.path).unwrap_or_else(|| self.path.clone())
     }
 
@@ -119,16 +124,19 @@ impl Program {
         names
     }
 
+    /// What to do instead, if it only starts the work elsewhere.
+    pub fn elsewhere(&self) -> Option<&'static str> {
+        let name = self.path.file_name().unwrap_or_default();
+        let mut known = ELSEWHERE.iter();
+        known
+            .find(|(known, _)| name == OsStr::new(known))
+            .map(|(_, advice)| *advice)
+    }
+
     /// Reasons why the library will not get into this program, or not see its work. It is run all the same.
     pub fn warnings(&self, command: &[OsString]) -> Vec<String> {
         let mut warnings = Vec::new();
-        let name = self.path.file_name().unwrap_or_default();
-        if let Some((_, advice)) = ELSEWHERE
-            .iter()
-            .find(|(known, _)| name == OsStr::new(known))
-        {
-            warnings.push((*advice).to_owned());
-        }
+        warnings.extend(self.elsewhere().map(str::to_owned));
         let shown = command[0].to_string_lossy();
         if let Ok(metadata) = self.path.metadata()
             && metadata.mode() & 0o6000 != 0
@@ -137,7 +145,22 @@ impl Program {
                 "{shown} is setuid or setgid: the loader ignores LD_PRELOAD there, so nothing will be recorded"
             ));
         }
-        if needs(&self.image()).is_some_and(|needs| needs.is_static) {
+        let image = self.image();
+        if let Some(machine) = other_machine(&image) {
+            warnings.push(format!(
+                "{shown} is built for {machine}, and the library for {}: nothing will be recorded; it takes a library built \
+                 for the same",
+                std::env::consts::ARCH
+            ));
+        }
+        let needs = needs(&image);
+        if needs.as_ref().is_some_and(|needs| needs.uses_musl) {
+            warnings.push(format!(
+                "{shown} runs on musl, and the library on glibc: nothing will be recorded; take a build for glibc (another \
+                 image of the container, say)"
+            ));
+        }
+        if needs.is_some_and(|needs| needs.is_static) {
             warnings.push(format!(
                 "{shown} is statically linked: LD_PRELOAD has no effect there, so nothing will be recorded; link it \
                  dynamically (a static CUDA runtime is fine)"
@@ -148,23 +171,67 @@ impl Program {
 }
 
 /// The interpreter of a script (`#!`), else nothing.
-fn interpreter_of(path: &Path) -> Option<PathBuf> {
+pub fn interpreter_of(path: &Path) -> Option<PathBuf> {
+    let line = first_line(path)?;
+    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
+    (!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter)))
+}
+
+/// What a script's first line gives to its interpreter.
+pub fn argument_of_interpreter(path: &Path) -> Option<OsString> {
+    let line = first_line(path)?;
+    let at = line.iter().position(|byte| matches!(byte, b' ' | b'\t'))?;
+    let argument = line[at..].trim_ascii();
+    (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned())
+}
+
+/// A script's first line, without its `#!`.
+fn first_line(path: &Path) -> Option<Vec<u8>> {
     let mut start = [0u8; 256];
     let length = File::open(path)
         .and_then(|mut file| file.read(&mut start))
         .unwrap_or(0);
     let line = start[..length].strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
-    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
-    (!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter)))
+    Some(line.to_vec())
+}
+
+/// The machine that an ELF file is built for, if it is another one than this library's.
+fn other_machine(path: &Path) -> Option<String> {
+    const OURS: u16 = if cfg!(target_arch = "aarch64") {
+        object::elf::EM_AARCH64.0
+    } else {
+        object::elf::EM_X86_64.0
+    };
+    let mut start = [0u8; 20];
+    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    start.strip_prefix(b"\x7fELF")?;
+    let (has_64_bits, is_little) = (start[4] == 2, start[5] == 1);
+    let number = [start[18], start[19]];
+    let machine = match is_little {
+        true => u16::from_le_bytes(number),
+        false => u16::from_be_bytes(number),
+    };
+    if has_64_bits && is_little && machine == OURS {
+        return None;
+    }
+    Some(match machine {
+        3 => "32-bit x86".to_owned(),
+        40 => "32-bit ARM".to_owned(),
+        62 => "x86_64".to_owned(),
+        183 => "aarch64".to_owned(),
+        other => format!("another machine (ELF number {other})"),
+    })
 }
 
 /// What an ELF program asks of the loader.
-struct Needs {
+pub struct Needs {
     /// No loader at all.
     is_static: bool,
+    /// The loader is musl's.
+    uses_musl: bool,
     /// These libraries.
-    libraries: Vec<String>,
+    pub libraries: Vec<String>,
 }
 
 /// Runtimes of sanitizers that must be the first library of a process.
@@ -179,7 +246,8 @@ const SANITIZERS: [&str; 8] = [
     "libclang_rt.lsan",
 ];
 
-fn needs(path: &Path) -> Option<Needs> {
+/// Reads it; `None` where the file is no 64-bit ELF.
+pub fn needs(path: &Path) -> Option<Needs> {
     type Elf = object::elf::FileHeader64<object::Endianness>;
     use object::read::elf::{Dyn, ProgramHeader};
     let data = object::ReadCache::new(File::open(path).ok()?);
@@ -187,8 +255,13 @@ fn needs(path: &Path) -> Option<Needs> {
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, &data).ok()?;
     let has = |kind| segments.iter().any(|one| one.p_type(endian) == kind);
+    let loader = segments
+        .iter()
+        .find_map(|one| one.interpreter(endian, &data).ok().flatten());
+    let is_musl = |loader: &[u8]| loader.windows(7).any(|part| part == b"ld-musl");
     let mut needs = Needs {
         is_static: !has(object::elf::PT_INTERP),
+        uses_musl: loader.is_some_and(is_musl),
         libraries: Vec::new(),
     };
     let sections = header.sections(endian, &data).ok();

@@ -1,11 +1,14 @@
-//! `--sim`: a private folder in which `libcuda.so.1` is the simulator, put first in the loader's path. Never a runtime:
-//! the program's own stays what it is.
+//! `--sim`: a private folder in which `libcuda.so.1` (and `libnvidia-ml.so.1`) is the simulator, put first in the loader's
+//! path. Never a runtime: the program's own stays what it is.
 
 use super::Failure;
 use crate::cli::output;
 use oomhook_report::units;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+
+/// What the simulator stands in for.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libnvidia-ml.so.1"];
 
 /// The folder, gone when this is dropped.
 pub struct Simulator {
@@ -39,15 +42,16 @@ pub fn prepare(library: &Path, devices: &str) -> Result<Simulator, Failure> {
                 output::reason(&error)
             ))
         })?;
-    std::os::unix::fs::symlink(&simulator, folder.path().join("libcuda.so.1")).map_err(
-        |error| {
+    for name in NAMES {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(&simulator, link).map_err(|error| {
             Failure::usage(format!(
                 "--sim: cannot make a link in {}: {}",
                 folder.path().display(),
                 output::reason(&error)
             ))
-        },
-    )?;
+        })?;
+    }
     Ok(Simulator {
         folder,
         devices: devices.into(),

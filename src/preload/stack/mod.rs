@@ -11,7 +11,6 @@ use super::state::Recorder;
 use super::{channel, libraries};
 use kept::{Kept, Zeroed};
 use native::Frames;
-pub use native::MOST_FRAMES;
 use oomhook_trace::Record;
 pub use python::words;
 use room::Room;

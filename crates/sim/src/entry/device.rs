@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 /// `cuModuleGetLoadingMode`: lazy.
 const LAZY: c_int = 2;
 
-fn pci_name(bus: i32) -> String {
+pub fn pci_name(bus: i32) -> String {
     format!("0000:{bus:02X}:00.0")
 }
 
@@ -31,8 +31,11 @@ fn text_of(
 
 entries! {
     "cuInit" 2000 => fn cuInit(call, flags: u32) {
-        number(&call.pass(|_, _| {
+        number(&call.pass(|driver, _| {
             require(flags == 0)?;
+            if driver.device_count() == 0 {
+                return Err(Code::NO_DEVICE);
+            }
             gate::initialise();
             Ok(())
         }))
@@ -52,7 +55,7 @@ entries! {
         call.act(|driver, _| {
             require(name.is_set() && length > 0)?;
             let device = driver.device(device)?;
-            name.put(driver.model(device).name, length as usize);
+            name.put(&driver.model(device).name, length as usize);
             Ok(())
         })
     }

@@ -17,6 +17,7 @@ mod stream;
 mod vmm;
 
 use crate::codes::{Answer, Code};
+pub use device::pci_name;
 
 /// An exported function, as the resolver knows it.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,13 @@ use super::Driver;
 use super::exec::GraphMemory;
 use crate::abi::Handle;
 use crate::codes::{Answer, Code, require};
+use crate::neighbours::Neighbour;
 use crate::settings::Settings;
 
 /// What identifies a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    pub name: &'static str,
+    pub name: String,
     pub uuid: [u8; 16],
     pub bus: i32,
 }
@@ -17,10 +18,14 @@ pub struct Model {
 #[derive(Debug)]
 pub(super) struct Device {
     model: Model,
-    total: u64,
-    /// Memory of another process.
-    taken: u64,
-    used: u64,
+    pub(super) total: u64,
+    /// Memory of other processes.
+    pub(super) taken: u64,
+    pub(super) used: u64,
+    /// Memory beyond `total` that only NVML counts.
+    pub(super) reserve: u64,
+    /// Times that NVML was asked for the memory.
+    pub(super) asked: u64,
     /// The primary context: its handle is the same for ever.
     pub(super) primary: Handle,
     pub(super) primary_references: u32,
@@ -35,15 +40,20 @@ impl Driver {
         let mut uuid = *b"\x00oomhook-sim-gpu";
         uuid[0] = ordinal as u8;
         let pool = self.add_default_pool(ordinal);
+        let here = |one: &&Neighbour| one.device == ordinal;
+        let here = settings.neighbours.iter().filter(here);
+        let bytes_of_neighbours: u64 = here.map(|one| one.bytes).sum();
         let device = Device {
             model: Model {
-                name: "oomhook simulated GPU",
+                name: settings.name_of(ordinal),
                 uuid,
                 bus: 0x10 + ordinal as i32,
             },
             total: settings.memory,
-            taken: settings.taken,
+            taken: settings.taken + bytes_of_neighbours,
             used: 0,
+            reserve: settings.reserve,
+            asked: 0,
             primary: self.new_handle(),
             primary_references: 0,
             primary_flags: 0,

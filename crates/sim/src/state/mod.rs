@@ -3,6 +3,7 @@
 mod address;
 mod array;
 mod capture;
+mod census;
 mod context;
 mod device;
 mod exec;
@@ -23,6 +24,7 @@ mod stream;
 mod vmm;
 
 pub use capture::{Info as CaptureInfo, Mode};
+pub use census::{Memory as DeviceMemory, User};
 pub use exec::GraphAttribute;
 pub use graph::Node;
 pub use memory::Pitched;
@@ -33,6 +35,7 @@ pub use stream::Stream;
 pub use vmm::GRANULARITY;
 
 use crate::abi::{DevicePtr, Handle};
+use crate::neighbours::Neighbour;
 use crate::settings::Settings;
 use crate::ticket::Bytes;
 use address::AddressSpace;
@@ -62,6 +65,11 @@ pub struct Driver {
     module_cost: u64,
     /// Device memory for each byte of stack beyond what a context has.
     stack_cost: u64,
+    neighbours: Vec<Neighbour>,
+    growth: u64,
+    tells_processes: bool,
+    pub mig: bool,
+    pub compute_mode: u32,
     last_handle: Handle,
     devices: Vec<device::Device>,
     threads: BTreeMap<Thread, ThreadState>,
@@ -102,6 +110,11 @@ impl Driver {
             context_cost: settings.context,
             module_cost: settings.module,
             stack_cost: settings.stack,
+            neighbours: settings.neighbours.clone(),
+            growth: settings.growth,
+            tells_processes: settings.tells_processes,
+            mig: settings.mig,
+            compute_mode: settings.compute_mode,
             last_handle: 0x5100_0000_0000,
             devices: Vec::new(),
             threads: BTreeMap::new(),

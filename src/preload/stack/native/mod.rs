@@ -29,7 +29,7 @@ pub struct Frame {
 }
 
 /// Most native frames that any setting can ask for.
-pub const MOST_FRAMES: usize = 256;
+pub const MOST_FRAMES: usize = oomhook_report::settings::MOST_FRAMES;
 
 /// The frames of a stack, innermost first.
 pub type Frames = Room<Frame, MOST_FRAMES>;
