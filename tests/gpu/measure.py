@@ -21,22 +21,28 @@ MODES = {
     "native stacks": {"OOMHOOK_STACKS": "native"},
     "all stacks": {},
 }
+SAMPLING = {
+    "without": {},
+    "no looks": {"OOMHOOK_SAMPLE": "off"},
+    "each second": {},
+    "each 50 ms": {"OOMHOOK_SAMPLE": "50ms"},
+}
 
 
-def run(command, mode, folder):
+def run(command, settings, mode, folder):
     env = dict(os.environ)
     if mode != "without":
-        env.update(MODES[mode], LD_PRELOAD=str(ARTEFACTS / "liboomhook.so"), OOMHOOK_REPORT="off",
+        env.update(settings, LD_PRELOAD=str(ARTEFACTS / "liboomhook.so"), OOMHOOK_REPORT="off",
                    OOMHOOK_OUTPUT=f"{folder}/%p.trace")
     out = subprocess.run(command, env=env, capture_output=True, text=True, check=True, cwd=folder).stdout
     return {name: float(value) for name, value in (line.split() for line in out.splitlines())}
 
 
-def compare(command, rounds, folder):
-    figures = {mode: [] for mode in MODES}
+def compare(command, rounds, folder, modes=MODES):
+    figures = {mode: [] for mode in modes}
     for _ in range(rounds):
-        for mode in MODES:
-            figures[mode].append(run(command, mode, folder))
+        for mode, settings in modes.items():
+            figures[mode].append(run(command, settings, mode, folder))
     for name in figures["without"][0]:
         medians = {mode: statistics.median(one[name] for one in runs) for mode, runs in figures.items()}
         base = medians["without"]
@@ -67,6 +73,9 @@ def main():
         compare([str(program)], 5, folder)
         print("PyTorch training step")
         compare([sys.executable, str(HERE / "programs/step_time.py")], 3, folder)
+        print("looks at the device")
+        compare([sys.executable, str(HERE / "programs/launches.py")], 3, folder, SAMPLING)
+        compare([sys.executable, str(HERE / "programs/step_time.py")], 3, folder, SAMPLING)
         name(folder)
 
 
