@@ -373,7 +373,7 @@ impl Ledger {
                 let recent =
                     |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
                 let look = self.costs.latest(device).filter(recent);
-                group.others = look.map_or(Vec::new(), |look| look.sample.others.clone());
+                group.others = look.map_or(Vec::new(), |look| look.other_processes().to_vec());
                 group.driver = look.map_or(0, Look::driver);
             }
             group.changes = changes(&self.rows, event.device, self.last_ns);

@@ -61,10 +61,37 @@ fn line(name: &str, bytes: u64, estimated: bool) -> LedgerLine {
     }
 }
 
+/// Figures of another instant or of another source, the most doubtful first: they give way where they do not fit.
+const DOUBTFUL: [&str; 9] = [
+    "driver",
+    "other_processes",
+    "pool_idle",
+    "other_calls",
+    "graph_execs",
+    "launches",
+    "streams",
+    "code",
+    "contexts",
+];
+
 /// Adds the rest and what is free, so that all lines make the device's total.
 fn close(mut lines: Vec<LedgerLine>, free: u64, total: u64) -> Vec<LedgerLine> {
+    let used = total.saturating_sub(free);
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let rest = total.saturating_sub(free).saturating_sub(known);
+    let mut excess = known.saturating_sub(used);
+    for name in DOUBTFUL {
+        if let Some(line) = lines.iter_mut().find(|line| line.name == name)
+            && excess > 0
+        {
+            let less = excess.min(line.bytes);
+            line.bytes -= less;
+            line.estimated = true;
+            excess -= less;
+        }
+    }
+    lines.retain(|line| line.bytes > 0);
+    let known: u64 = lines.iter().map(|line| line.bytes).sum();
+    let rest = used.saturating_sub(known);
     lines.push(line("rest", rest, true));
     lines.push(line("free", free, false));
     lines
@@ -128,7 +155,7 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
         spaces,
         pool_idle: look.map_or(0, |look| look.pool_idle),
         taken,
-        others: look.map_or(&[], |look| look.sample.others.as_slice()),
+        others: look.map_or(&[], Look::other_processes),
         driver: look.map_or(0, Look::driver),
         borrowed: !is_near,
     };
@@ -138,8 +165,8 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
     };
     // What was not explained then is not explained now.
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let rest = u64::try_from(look.rest()).unwrap_or(0);
+    let used = known.saturating_add_signed(look.rest());
     let total = look.sample.total;
-    let free = total.saturating_sub(known).saturating_sub(rest);
+    let free = total.saturating_sub(used);
     close(lines, free, total)
 }

@@ -36,6 +36,14 @@ struct Latest {
     others: AtomicBool,
 }
 
+impl Latest {
+    fn forget(&self) {
+        self.used.store(UNKNOWN, Ordering::Release);
+        self.process.store(UNKNOWN, Ordering::Release);
+        self.others.store(false, Ordering::Release);
+    }
+}
+
 static LATEST: [Latest; DEVICES] = [const {
     Latest {
         used: AtomicU64::new(UNKNOWN),
@@ -153,6 +161,12 @@ struct Written {
 fn watch(recorder: &'static Recorder, period: Option<Duration>) {
     // Without looks by itself the library is not wanted either.
     let library = period.and_then(|_| Library::load());
+    if period.is_some() && library.is_none() {
+        tell(
+            recorder,
+            "NVML (libnvidia-ml.so.1) cannot be used: what other processes have on the GPUs is not known",
+        );
+    }
     IS_THERE.store(library.is_some(), Ordering::Release);
     let period = period.filter(|_| library.is_some());
     let mut seen = Seen::default();
@@ -184,6 +198,8 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
 struct Seen {
     handles: [Option<Handle>; DEVICES],
     written: Vec<Option<Written>>,
+    told_of_silence: bool,
+    told_of_strangers: bool,
 }
 
 impl Default for Seen {
@@ -191,6 +207,8 @@ impl Default for Seen {
         Seen {
             handles: [None; DEVICES],
             written: (0..DEVICES).map(|_| None).collect(),
+            told_of_silence: false,
+            told_of_strangers: false,
         }
     }
 }
@@ -203,9 +221,22 @@ impl Seen {
                 *handle = devices::uuid(device).and_then(|uuid| library.device(&uuid));
             }
             let Some(look) = handle.and_then(|handle| library.look(handle)) else {
+                // A device that is gone, or that does not answer any more: what it said before holds no longer.
+                LATEST[usize::from(device)].forget();
+                if !std::mem::replace(&mut self.told_of_silence, true) {
+                    tell(recorder, &does_not_answer(device));
+                }
                 continue;
             };
             let sample = take(recorder, library, device, look);
+            let knows_itself = sample.process.is_some() || sample.others.is_empty();
+            if !knows_itself
+                && sample.others.iter().any(|other| other.bytes.is_some())
+                && devices::has_context(device)
+                && !std::mem::replace(&mut self.told_of_strangers, true)
+            {
+                tell(recorder, &lists_strangers(device));
+            }
             if asked || is_due {
                 write(
                     recorder,
@@ -216,6 +247,27 @@ impl Seen {
             }
         }
     }
+}
+
+fn tell(recorder: &Recorder, text: &str) {
+    let note = Record::Note {
+        time_ns: recorder.now(),
+        text: text.to_owned(),
+    };
+    channel::send(&recorder.sender, Raw::boxed(note));
+}
+
+fn does_not_answer(device: u8) -> String {
+    format!(
+        "NVML does not answer for GPU {device}: what it has in use, and what other processes have, is not known"
+    )
+}
+
+fn lists_strangers(device: u8) -> String {
+    format!(
+        "NVML lists the processes on GPU {device} by numbers that are not this container's: which of them is this process is \
+         not known, nor what others have"
+    )
 }
 
 fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sample {
