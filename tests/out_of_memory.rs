@@ -157,7 +157,6 @@ fn the_whole_story_follows_where_the_program_does_not_recover() {
         "OUT OF MEMORY: cudaMalloc asked 8.0 GiB on GPU 0, short by 2.0 GiB",
         "asked by ask",
         "free     6.0 GiB of 16.0 GiB, short by 2.0 GiB",
-        "in use   10.0 GiB device memory of this process",
         "+10.0 GiB cache",
         "This process held 10.0 GiB",
     ];

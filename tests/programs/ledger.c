@@ -210,7 +210,7 @@ static void crowd(void) {
 static void no_room(void) {
     use_device();
     CUfunction one = function(load(), "one");
-    CUdeviceptr block = hold(15 * GIB + 950 * MIB);
+    CUdeviceptr block = hold(15820 * MIB);
     EXPECT(2, launch(one));
     CHECK(cuMemFree(block));
     CHECK(launch(one));

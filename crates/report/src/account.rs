@@ -127,7 +127,7 @@ pub fn at_peak(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
         return Vec::new();
     };
     let spaces = spaces.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    at(ledger, device, peak.time_ns, spaces)
+    at(ledger, device, peak.time_ns, spaces, None)
 }
 
 /// At the end.
@@ -138,11 +138,18 @@ pub fn at_exit(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
     let spaces = live
         .filter(|(space, bytes)| space.is_device() && *bytes > 0)
         .collect();
-    at(ledger, device, ledger.last_ns(), spaces)
+    let idle = ledger.pool_idle(device);
+    at(ledger, device, ledger.last_ns(), spaces, Some(idle))
 }
 
-/// With what the look nearest to the instant found besides.
-fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> Vec<LedgerLine> {
+/// With what the look nearest to the instant found besides, which may be better known.
+fn at(
+    ledger: &Ledger,
+    device: u8,
+    time_ns: u64,
+    spaces: Vec<(Space, u64)>,
+    pool_idle: Option<u64>,
+) -> Vec<LedgerLine> {
     let costs = ledger.costs();
     let taken = costs.taken_at(device, time_ns);
     let taken = taken
@@ -153,7 +160,7 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
     let is_near = look.is_some_and(|look| look.sample.time_ns.abs_diff(time_ns) <= NEAR_NS);
     let parts = Parts {
         spaces,
-        pool_idle: look.map_or(0, |look| look.pool_idle),
+        pool_idle: pool_idle.unwrap_or_else(|| look.map_or(0, |look| look.pool_idle)),
         taken,
         others: look.map_or(&[], Look::other_processes),
         driver: look.map_or(0, Look::driver),

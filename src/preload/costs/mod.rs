@@ -135,14 +135,14 @@ impl Measure {
         if let Some((bytes, used, total)) = self.changed {
             let estimated = nvml::has_others(device);
             book(call, self.kind, self.place, bytes, estimated);
-            if !nvml::is_there() {
+            if nvml::used_bytes(device).is_none() {
                 tell(call, device, used, total);
             }
         }
     }
 }
 
-/// Has the trace know what was in use, where the management library does not say.
+/// Has the trace know what was in use, where the management library does not say (it is not there, or the device is lost).
 fn tell(call: &Call, device: u8, used: u64, total: u64) {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     const PERIOD_NS: u64 = 100_000_000;

@@ -112,11 +112,6 @@ pub fn leave() {
     BELL.ring();
 }
 
-/// True if the management library is there and answers.
-pub fn is_there() -> bool {
-    IS_THERE.load(Ordering::Acquire) && !IS_MISSING.load(Ordering::Acquire)
-}
-
 /// A last look, at the end of the process: the driver is asked for its figures if it may be.
 pub fn look_at_the_end(patience: Duration, may_ask_driver: bool) {
     LAST_FIGURES.store(may_ask_driver, Ordering::Release);

@@ -212,10 +212,13 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             thread,
             row,
         });
+        let is_outermost = thread.depth.get() == 1;
+        let passage = (is_outermost && call.is_some())
+            .then(|| Passage::begin(std::ptr::from_ref(thread) as usize));
         let mut claim = Claim::Pass;
         if let Some(call) = &call {
             // A call inside a call (a wrapper below us) is part of that, and was judged with it.
-            if pretend::is_on() && thread.depth.get() == 1 {
+            if pretend::is_on() && is_outermost {
                 at_work(|| {
                     if let Some(ask) = recipe.asks() {
                         claim = pretend::judge(call, ask);
@@ -224,9 +227,6 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             }
             at_work(|| recipe.before(call));
         }
-        let is_outermost = thread.depth.get() == 1;
-        let passage = (is_outermost && call.is_some())
-            .then(|| Passage::begin(std::ptr::from_ref(thread) as usize));
         let mut measure = None;
         if let Some(call) = &call
             && let Some(kind) = recipe.cost().filter(|_| is_outermost)

@@ -48,6 +48,10 @@ impl Page<'_> {
                 for (oom, devices) in told.iter().take(MOST_FAILURES) {
                     self.failure(oom, *devices);
                 }
+                // Who else has memory there is what a reader cannot know of himself.
+                if let Some((oom, _)) = told.first().filter(|(oom, _)| has_others(oom)) {
+                    self.in_use(oom);
+                }
             }
         }
         for of_site in by_site_of_search(&searches) {
@@ -119,12 +123,19 @@ impl Page<'_> {
         if let Some(free) = say::free_of_total(oom) {
             self.fact(say::FREE, &free);
         }
-        if let Some(used) = say::in_use(&oom.ledger, &oom.others) {
-            self.fact(say::IN_USE, &used);
-        }
+        self.in_use(oom);
         self.lately(oom);
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
+        }
+    }
+
+    /// Nothing where it would only say again what this process held.
+    fn in_use(&mut self, oom: &Oom) {
+        if say::tells_more(&oom.ledger)
+            && let Some(used) = say::in_use(&oom.ledger, &oom.others)
+        {
+            self.fact(say::IN_USE, &used);
         }
     }
 
@@ -161,6 +172,18 @@ fn short(place: &Place, columns: usize) -> String {
         origin,
         columns,
     )
+}
+
+/// True if the section of failures says what was in use on the device.
+pub(super) fn tells_of(report: &Report, device: Option<u32>) -> bool {
+    let told = |oom: &&Oom| oom.class == Class::Fatal || has_others(oom);
+    let mut all = report.oom.iter().filter(told);
+    all.any(|oom| oom.device == device && say::tells_more(&oom.ledger))
+}
+
+fn has_others(oom: &Oom) -> bool {
+    let mut lines = oom.ledger.iter();
+    oom.class != Class::Probe && lines.any(|line| line.name == "other_processes")
 }
 
 /// One line, said at once: most failures are recovered from, and this is all that is said of them.
