@@ -353,6 +353,9 @@ pub fn and_on_gpus(number: usize) -> String {
     format!(" and on {}", plural(number as u64, "more GPU"))
 }
 
+/// Instead of a table that has been shown.
+pub const MOSTLY_THE_SAME: &str = "mostly what it held when memory ran out";
+
 /// Title of what lived when memory ran out.
 #[must_use]
 pub fn held_then(total: u64) -> String {

@@ -53,8 +53,12 @@ impl Page<'_> {
         let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
         let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
         self.title(&title, &when);
-        let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
-        self.sites(&lines, Some(highest.peak_bytes), top);
+        if super::failures::lists_the_same(report, highest, top) {
+            self.line(format!("  {}", say::MOSTLY_THE_SAME));
+        } else {
+            let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
+            self.sites(&lines, Some(highest.peak_bytes), top);
+        }
         // Two accounts of nearly the same would be one too many.
         if !super::failures::tells_of(report, highest.device) {
             self.account(highest);
