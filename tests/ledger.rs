@@ -385,6 +385,25 @@ fn a_call_that_has_not_returned_may_have_a_part_in_it() {
 }
 
 #[test]
+fn looks_do_not_fall_into_calls_that_have_not_said_what_they_took() {
+    let settings = [
+        ("OOMHOOK_SAMPLE", "10ms"),
+        (
+            "OOMHOOK_SIM_STALL",
+            "cuDevicePrimaryCtxRetain#1=200ms,cuModuleLoadData#1=15ms",
+        ),
+    ];
+    let ran = run("launches", &settings);
+    let points = ran.report["devices"][0]["over_time"].as_array();
+    let points = points.expect("points");
+    assert!(!points.is_empty());
+    for point in points {
+        assert_eq!(point["rest_bytes"], 0, "{points:#?}");
+    }
+    assert_eq!(ran.report["notes"], json!([]));
+}
+
+#[test]
 fn costs_outlive_the_events_that_are_thrown_away() {
     let ran = run("churned", &[("OOMHOOK_KEEP", "256KiB")]);
     account_is(

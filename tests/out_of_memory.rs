@@ -249,7 +249,8 @@ fn every_byte_of_the_device_is_accounted_for() {
         json!([
             line("device", 4 * GIB, false),
             line("pool_idle", 32 * MIB, false),
-            line("rest", 512 * MIB, true),
+            line("contexts", 512 * MIB, false),
+            line("rest", 0, true),
             line("free", free, false),
         ])
     );

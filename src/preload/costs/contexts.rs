@@ -1,10 +1,35 @@
 //! What calls have taken in each context: a context takes it along when it goes, while others of its device live on.
 
 use oomhook_trace::record::CostKind;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Contexts whose costs are told apart; those of more show as what the rest lacks.
 const MOST: usize = 64;
+
+/// Contexts being made: they take hundreds of milliseconds, and memory from the beginning on.
+static COMING: AtomicU32 = AtomicU32::new(0);
+
+/// A context is being made.
+pub struct Coming;
+
+impl Coming {
+    /// From now on.
+    pub fn begin() -> Coming {
+        COMING.fetch_add(1, Ordering::AcqRel);
+        Coming
+    }
+
+    /// True if any is.
+    pub fn is_any() -> bool {
+        COMING.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        COMING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// A context, and what was taken in it by purpose.
 struct Context {

@@ -45,6 +45,32 @@ fn begun() -> u64 {
     })
 }
 
+fn ended() -> u64 {
+    let lanes = LANES.iter();
+    lanes.fold(0, |sum, lane| {
+        sum.wrapping_add(lane.ended.load(Ordering::SeqCst))
+    })
+}
+
+/// A stretch of time in which no call is to be under way.
+#[derive(Clone, Copy)]
+pub struct Quiet(u64);
+
+impl Quiet {
+    /// From now on; `None` if one is under way.
+    pub fn from_now() -> Option<Quiet> {
+        // In this order: a call that ends in between still counts as under way.
+        let ended = ended();
+        let begun = begun();
+        (begun == ended).then_some(Quiet(begun))
+    }
+
+    /// True if no call was under way since.
+    pub fn until_now(self) -> bool {
+        self.0 == begun()
+    }
+}
+
 /// A stretch of time in which one call alone is to be under way.
 #[derive(Clone, Copy)]
 pub struct Alone {
@@ -55,11 +81,8 @@ pub struct Alone {
 impl Alone {
     /// From now on; the calling thread's own call is under way.
     pub fn from_now() -> Alone {
-        // In this order: a call that ends in between still counts as under way.
-        let lanes = LANES.iter();
-        let ended = lanes.fold(0u64, |sum, lane| {
-            sum.wrapping_add(lane.ended.load(Ordering::SeqCst))
-        });
+        // In the order of `Quiet`.
+        let ended = ended();
         let begun = begun();
         Alone {
             begun: (begun.wrapping_sub(ended) == 1).then_some(begun),
@@ -79,7 +102,10 @@ mod tests {
     // One test, since calls of another one would be under way.
     #[test]
     fn a_call_is_alone_if_no_other_is_under_way_at_any_moment() {
+        let quiet = Quiet::from_now().expect("no call is under way");
+        assert!(quiet.until_now());
         let own = Passage::begin(1);
+        assert!(!quiet.until_now() && Quiet::from_now().is_none());
         let alone = Alone::from_now();
         assert!(alone.until_now());
         // One that begins and ends meanwhile.
@@ -95,5 +121,6 @@ mod tests {
         assert!(!alone.until_now());
         assert!(Alone::from_now().until_now());
         drop(own);
+        assert!(Quiet::from_now().is_some() && !quiet.until_now());
     }
 }

@@ -2,6 +2,7 @@
 //! handles stay.
 
 use super::{Call, Recipe};
+use crate::preload::costs::contexts::Coming;
 use crate::preload::costs::traffic::Alone;
 use crate::preload::devices::Place;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
@@ -107,6 +108,7 @@ pub struct CreateContext {
     device: DeviceOrdinal,
     explicit: bool,
     before: Option<Before>,
+    coming: Option<Coming>,
 }
 
 impl CreateContext {
@@ -117,6 +119,7 @@ impl CreateContext {
             device,
             explicit: true,
             before: None,
+            coming: None,
         }
     }
 
@@ -127,6 +130,7 @@ impl CreateContext {
             device,
             explicit: false,
             before: None,
+            coming: None,
         }
     }
 }
@@ -146,6 +150,7 @@ impl Recipe for CreateContext {
             // The management library knows it by its UUID.
             devices::announce(call, device);
             self.before = Before::look(device);
+            self.coming = Some(Coming::begin());
         }
     }
 
@@ -153,6 +158,7 @@ impl Recipe for CreateContext {
         if code == SUCCESS {
             created(call, self.context, self.device, self.explicit, self.before);
         }
+        self.coming = None;
     }
 }
 

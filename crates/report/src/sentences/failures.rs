@@ -147,7 +147,7 @@ pub fn moment(process: &Process, oom: &Oom) -> String {
 /// What a line of the ledger is called, if it is no memory that this process allocated.
 fn ledger_name(name: &str) -> &str {
     match name {
-        "pool_idle" => "idle in its pools",
+        "pool_idle" => "pool reserve",
         "launches" => "first launches",
         "graph_execs" => "executable graphs",
         "other_calls" => "other calls",
@@ -170,8 +170,8 @@ pub fn tells_more(lines: &[LedgerLine]) -> bool {
     lines.any(|line| line.name != "free" && !is_own(&line.name) && line.bytes > 0)
 }
 
-/// `10.0 GiB allocated by this process + 512.0 MiB contexts + 2.0 GiB other processes (pid 4711 train.py) + 6.0 MiB code,
-/// streams`. What is less than a hundredth comes last and in one.
+/// `10.0 GiB allocated by this process + 512.0 MiB contexts + 2.0 GiB other processes (pid 4711 train.py) + 6.0 MiB in small
+/// parts (code, streams)`. What is less than a hundredth comes last and in one.
 #[must_use]
 pub fn in_use(lines: &[LedgerLine], others: &[Other]) -> Option<String> {
     const SMALL: u64 = 100;
@@ -205,10 +205,18 @@ pub fn in_use(lines: &[LedgerLine], others: &[Other]) -> Option<String> {
             parts.push(format!("{} {name}", bytes(line.bytes)));
         }
     }
-    if !small.is_empty() {
-        let sum = small.iter().map(|(_, bytes)| bytes).sum();
-        let names: Vec<&str> = small.iter().map(|(name, _)| *name).collect();
-        parts.push(format!("{} {}", bytes(sum), names.join(", ")));
+    match small.as_slice() {
+        [] => {}
+        [(name, size)] => parts.push(format!("{} {name}", bytes(*size))),
+        several => {
+            let sum = several.iter().map(|(_, bytes)| bytes).sum();
+            let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+            parts.push(format!(
+                "{} in small parts ({})",
+                bytes(sum),
+                names.join(", ")
+            ));
+        }
     }
     (!parts.is_empty()).then(|| parts.join(" + "))
 }

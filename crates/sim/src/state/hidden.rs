@@ -192,7 +192,7 @@ mod tests {
     fn executable_graphs_take_memory_while_they_are_there() {
         let (mut driver, thread) = scene(20 * MIB);
         let graph = driver.create_graph();
-        let mut make = |driver: &mut Driver| driver.instantiate(thread, graph, 0, None);
+        let make = |driver: &mut Driver| driver.instantiate(thread, graph, 0, None);
         let first = make(&mut driver).unwrap();
         let second = make(&mut driver).unwrap();
         assert_eq!(used(&driver), 16 * MIB);
