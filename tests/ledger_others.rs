@@ -179,7 +179,13 @@ fn a_neighbour_that_grows_meanwhile_never_makes_more_than_there_is() {
 
 #[test]
 fn without_nvml_the_rest_is_what_it_would_tell_apart() {
+    // A folder with the driver alone.
+    let folder = Bench::shared().new_folder();
+    let driver = folder.join("libcuda.so.1");
+    std::os::unix::fs::symlink(&support::artefacts().simulator, driver).expect("a link");
+    let folder = folder.display().to_string();
     for settings in [
+        &[NEIGHBOURS, ("LD_LIBRARY_PATH", folder.as_str())][..],
         &[NEIGHBOURS, ("OOMHOOK_SIM_FAIL", "nvmlInit_v2#*=12")][..],
         &[NEIGHBOURS, ("OOMHOOK_SAMPLE", "off")],
     ] {
