@@ -289,9 +289,14 @@ mod tests {
             ("OOMHOOK_SIM_PROCESS_BYTES", "no"),
             ("OOMHOOK_SIM_MIG", "1"),
             ("OOMHOOK_SIM_COMPUTE_MODE", "4"),
+            ("OOMHOOK_SIM_LAUNCH", "90MiBs"),
+            ("OOMHOOK_SIM_FUNCTION", "little"),
+            ("OOMHOOK_SIM_STREAM", ""),
+            ("OOMHOOK_SIM_GRAPH_EXEC", "-8MiB"),
+            ("OOMHOOK_SIM_PID", "0"),
         ]);
         assert_eq!(settings, Settings::default());
-        assert_eq!(complaints.len(), 10);
+        assert_eq!(complaints.len(), 15);
     }
 
     #[test]
