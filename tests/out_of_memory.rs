@@ -157,7 +157,6 @@ fn the_whole_story_follows_where_the_program_does_not_recover() {
         "OUT OF MEMORY: cudaMalloc asked 8.0 GiB on GPU 0, short by 2.0 GiB",
         "asked by ask",
         "free     6.0 GiB of 16.0 GiB, short by 2.0 GiB",
-        "in use   10.0 GiB device memory of this process",
         "+10.0 GiB cache",
         "This process held 10.0 GiB",
     ];
@@ -250,7 +249,8 @@ fn every_byte_of_the_device_is_accounted_for() {
         json!([
             line("device", 4 * GIB, false),
             line("pool_idle", 32 * MIB, false),
-            line("rest", 512 * MIB, true),
+            line("contexts", 512 * MIB, false),
+            line("rest", 0, true),
             line("free", free, false),
         ])
     );

@@ -2,11 +2,11 @@
 
 use crate::hash::Map;
 use oomhook_trace::StackId;
-use oomhook_trace::record::{CallId, Cost, CostKind, Object, Sample};
+use oomhook_trace::record::{CallId, Cost, CostKind, Object, Other, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Changes kept one by one; of later ones only the sums.
+/// Changes kept; when they are too many, each two of a kind become one.
 const MOST_CHANGES: usize = 4096;
 /// Rows by call and stack; later ones are summed under no stack.
 const MOST_ROWS: usize = 4096;
@@ -66,10 +66,20 @@ pub struct Look {
 }
 
 impl Look {
+    /// Other processes. Where this one is not told apart (its own namespace has other numbers) it may be any of those
+    /// listed, so none of them is known to be another one.
+    #[must_use]
+    pub fn other_processes(&self) -> &[Other] {
+        match self.sample.process {
+            Some(_) => &self.sample.others,
+            None => &[],
+        }
+    }
+
     /// Bytes of other processes, as far as they are known.
     #[must_use]
     pub fn others(&self) -> u64 {
-        let others = self.sample.others.iter();
+        let others = self.other_processes().iter();
         others.filter_map(|other| other.bytes).sum()
     }
 
@@ -182,14 +192,37 @@ impl Costs {
         let sum = taken.entry(kind).or_default();
         sum.0 = sum.0.saturating_add(bytes);
         sum.1 |= estimated;
-        if self.changes.len() < MOST_CHANGES {
-            self.changes.push(Change {
-                time_ns,
-                device,
-                kind,
-                bytes,
-            });
+        // Nothing lives that could be estimated.
+        sum.1 &= sum.0 != 0;
+        self.changes.push(Change {
+            time_ns,
+            device,
+            kind,
+            bytes,
+        });
+        if self.changes.len() > MOST_CHANGES {
+            self.join_changes();
         }
+    }
+
+    /// Has half as many changes say the same, less exactly when: two that follow each other become one at the later time.
+    fn join_changes(&mut self) {
+        let mut joined: Vec<Change> = Vec::with_capacity(self.changes.len());
+        let mut open: BTreeMap<(u8, CostKind), Change> = BTreeMap::new();
+        for change in &self.changes {
+            let key = (change.device, change.kind);
+            match open.remove(&key) {
+                Some(before) => joined.push(Change {
+                    bytes: before.bytes.saturating_add(change.bytes),
+                    ..*change
+                }),
+                None => drop(open.insert(key, *change)),
+            }
+        }
+        joined.extend(open.into_values());
+        joined.sort_by_key(|change| change.time_ns);
+        joined.retain(|change| change.bytes != 0);
+        self.changes = joined;
     }
 
     /// The last context of a device is gone, and with it all that was taken there.

@@ -133,6 +133,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Bytes that a device's pools keep and nobody uses, by their latest figures.
+    #[must_use]
+    pub fn pool_idle(&self, device: u8) -> u64 {
+        pool_idle(&self.pools, Some(device))
+    }
+
     /// Takes in a record. Records must come in the order of the trace.
     pub fn apply(&mut self, record: &Record) {
         // An end holds only if nothing follows: `exec` may fail, and a signal may turn out not to end the process.
@@ -373,7 +379,7 @@ impl Ledger {
                 let recent =
                     |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
                 let look = self.costs.latest(device).filter(recent);
-                group.others = look.map_or(Vec::new(), |look| look.sample.others.clone());
+                group.others = look.map_or(Vec::new(), |look| look.other_processes().to_vec());
                 group.driver = look.map_or(0, Look::driver);
             }
             group.changes = changes(&self.rows, event.device, self.last_ns);

@@ -143,3 +143,54 @@ fn looks_are_thinned_out_and_the_books_survive_a_checkpoint() {
     assert_eq!(restored.costs().latest(0), ledger.costs().latest(0));
     assert_eq!(restored.costs().sum(0), mib(3));
 }
+
+#[test]
+fn of_many_changes_the_times_get_coarser_and_the_sums_stay() {
+    let mut ledger = Ledger::default();
+    ledger.apply(&cost(1, CostKind::Context, mib(512)));
+    // A server that makes executable graphs and destroys every second one.
+    for request in 0..20_000_u64 {
+        let bytes = if request % 2 == 0 { 8 } else { 0 };
+        ledger.apply(&cost(10 + request, CostKind::GraphExec, mib(8)));
+        ledger.apply(&cost(10 + request, CostKind::GraphExec, mib(bytes - 8)));
+    }
+    let costs = ledger.costs();
+    let taken = |time_ns| costs.taken_at(0, time_ns)[&CostKind::GraphExec].0;
+    assert_eq!(costs.sum(0), mib(512 + 80_000));
+    assert_eq!(taken(20_010), mib(80_000));
+    // Nothing was there before the first one, which a sum over the kept changes alone would not know.
+    assert_eq!(taken(9), 0);
+    assert_eq!(costs.taken_at(0, 1)[&CostKind::Context].0, mib(512));
+    let half = taken(10_010);
+    assert!((mib(39_000)..=mib(40_008)).contains(&half), "{half}");
+}
+
+#[test]
+fn who_is_not_told_apart_may_be_any_of_those_listed() {
+    let mut ledger = Ledger::default();
+    ledger.apply(&cost(10, CostKind::Context, mib(512)));
+    let listed = [(99, Some(512 * MIB)), (4711, Some(MIB))];
+    ledger.apply(&sample(20, 513 * MIB, None, &listed));
+    let look = ledger.costs().latest(0).expect("a look");
+    assert_eq!((look.others(), look.driver(), look.rest()), (0, 0, mib(1)));
+    assert_eq!(look.other_processes(), []);
+    // What NVML listed is kept.
+    assert_eq!(look.sample.others.len(), 2);
+}
+
+#[test]
+fn a_figure_that_was_estimated_is_so_no_longer_once_it_is_gone() {
+    let mut ledger = Ledger::default();
+    let estimated = |record: Record| match record {
+        Record::Cost(cost) => Record::Cost(Cost {
+            estimated: true,
+            ..cost
+        }),
+        other => other,
+    };
+    ledger.apply(&estimated(cost(10, CostKind::Code, mib(2))));
+    ledger.apply(&cost(20, CostKind::Code, mib(-2)));
+    ledger.apply(&cost(30, CostKind::Code, mib(4)));
+    let taken = ledger.costs().taken(0);
+    assert_eq!(taken[&CostKind::Code], (mib(4), false));
+}

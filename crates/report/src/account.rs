@@ -61,10 +61,37 @@ fn line(name: &str, bytes: u64, estimated: bool) -> LedgerLine {
     }
 }
 
+/// Figures of another instant or of another source, the most doubtful first: they give way where they do not fit.
+const DOUBTFUL: [&str; 9] = [
+    "driver",
+    "other_processes",
+    "pool_idle",
+    "other_calls",
+    "graph_execs",
+    "launches",
+    "streams",
+    "code",
+    "contexts",
+];
+
 /// Adds the rest and what is free, so that all lines make the device's total.
 fn close(mut lines: Vec<LedgerLine>, free: u64, total: u64) -> Vec<LedgerLine> {
+    let used = total.saturating_sub(free);
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let rest = total.saturating_sub(free).saturating_sub(known);
+    let mut excess = known.saturating_sub(used);
+    for name in DOUBTFUL {
+        if let Some(line) = lines.iter_mut().find(|line| line.name == name)
+            && excess > 0
+        {
+            let less = excess.min(line.bytes);
+            line.bytes -= less;
+            line.estimated = true;
+            excess -= less;
+        }
+    }
+    lines.retain(|line| line.bytes > 0);
+    let known: u64 = lines.iter().map(|line| line.bytes).sum();
+    let rest = used.saturating_sub(known);
     lines.push(line("rest", rest, true));
     lines.push(line("free", free, false));
     lines
@@ -100,7 +127,7 @@ pub fn at_peak(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
         return Vec::new();
     };
     let spaces = spaces.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    at(ledger, device, peak.time_ns, spaces)
+    at(ledger, device, peak.time_ns, spaces, None)
 }
 
 /// At the end.
@@ -111,11 +138,18 @@ pub fn at_exit(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
     let spaces = live
         .filter(|(space, bytes)| space.is_device() && *bytes > 0)
         .collect();
-    at(ledger, device, ledger.last_ns(), spaces)
+    let idle = ledger.pool_idle(device);
+    at(ledger, device, ledger.last_ns(), spaces, Some(idle))
 }
 
-/// With what the look nearest to the instant found besides.
-fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> Vec<LedgerLine> {
+/// With what the look nearest to the instant found besides, which may be better known.
+fn at(
+    ledger: &Ledger,
+    device: u8,
+    time_ns: u64,
+    spaces: Vec<(Space, u64)>,
+    pool_idle: Option<u64>,
+) -> Vec<LedgerLine> {
     let costs = ledger.costs();
     let taken = costs.taken_at(device, time_ns);
     let taken = taken
@@ -126,9 +160,9 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
     let is_near = look.is_some_and(|look| look.sample.time_ns.abs_diff(time_ns) <= NEAR_NS);
     let parts = Parts {
         spaces,
-        pool_idle: look.map_or(0, |look| look.pool_idle),
+        pool_idle: pool_idle.unwrap_or_else(|| look.map_or(0, |look| look.pool_idle)),
         taken,
-        others: look.map_or(&[], |look| look.sample.others.as_slice()),
+        others: look.map_or(&[], Look::other_processes),
         driver: look.map_or(0, Look::driver),
         borrowed: !is_near,
     };
@@ -138,8 +172,8 @@ fn at(ledger: &Ledger, device: u8, time_ns: u64, spaces: Vec<(Space, u64)>) -> V
     };
     // What was not explained then is not explained now.
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let rest = u64::try_from(look.rest()).unwrap_or(0);
+    let used = known.saturating_add_signed(look.rest());
     let total = look.sample.total;
-    let free = total.saturating_sub(known).saturating_sub(rest);
+    let free = total.saturating_sub(used);
     close(lines, free, total)
 }

@@ -15,12 +15,17 @@
 //! | `OOMHOOK_SIM_CONTEXT` | device memory that each context takes | `0` |
 //! | `OOMHOOK_SIM_MODULE` | device memory that each load of a module takes | `0` |
 //! | `OOMHOOK_SIM_STACK` | device memory for each byte of stack that `cuCtxSetLimit` asks for beyond 1024; an H200 takes 270,336 | `0` |
+//! | `OOMHOOK_SIM_LAUNCH` | device memory that the first launch in a context takes | `0` |
+//! | `OOMHOOK_SIM_FUNCTION` | device memory that the first launch of each function takes in a context | `0` |
+//! | `OOMHOOK_SIM_STREAM` | device memory that each fourth stream of a context takes | `0` |
+//! | `OOMHOOK_SIM_GRAPH_EXEC` | device memory that each executable graph takes, beside what its nodes allocate | `0` |
 //! | `OOMHOOK_SIM_DRIVER` | version that the driver reports | `13000` |
 //! | `OOMHOOK_SIM_NAME` | name of the devices; `A\|B`: of the first, and of all others | `oomhook simulated GPU` |
 //! | `OOMHOOK_SIM_NEIGHBOURS` | other processes, `DEVICE:PID:SIZE:NAME,…`; `G` before the device: one that draws, `CG`: one that does both | none |
 //! | `OOMHOOK_SIM_NEIGHBOUR_GROWS` | what the first neighbour of a device has more at each question for its memory (`nvmlDeviceGetMemoryInfo`) after the first, as long as it is free | `0` |
 //! | `OOMHOOK_SIM_RESERVE` | memory of each device beyond its size that NVML counts and `cuMemGetInfo` does not | `0` |
 //! | `OOMHOOK_SIM_PROCESS_BYTES` | `off`: NVML does not tell how much each process has | `on` |
+//! | `OOMHOOK_SIM_PID` | number by which NVML lists this process, as a process in a container is listed by one that it does not know | its own |
 //! | `OOMHOOK_SIM_MIG` | `on`: NVML says that the devices are cut into slices | `off` |
 //! | `OOMHOOK_SIM_COMPUTE_MODE` | 0 to 3, as NVML gives it | `0` |
 //! | `OOMHOOK_SIM_FAIL` | `SYMBOL#N=CODE,…`: the N-th call of that exported symbol (`*`: every call) answers CODE and does nothing | none |
@@ -53,6 +58,9 @@
 //! - **Modules and libraries** take what the setting says in each context; the `.global` variables of
 //!   PTX come on top. Cubins, fat binaries and PTX are told by their first bytes; anything else is no
 //!   image.
+//! - **First launches** take what the settings say, once a context and once a function: the former goes with the
+//!   context, the latter with the module as well. A launch that is captured takes nothing. What streams took
+//!   stays until the context ends; an executable graph gives back at once what it took by itself.
 //! - **NVML** counts its own initialisations, and goes on after the driver has ended. This process is in its lists
 //!   while it has a context or memory, with everything that it takes from the device; so are the neighbours,
 //!   whose bytes are taken for the driver as well.

@@ -18,6 +18,14 @@ pub struct Settings {
     pub module: u64,
     /// What each byte of stack beyond the first 1024 costs.
     pub stack: u64,
+    /// What the first launch in a context costs.
+    pub launch: u64,
+    /// What the first launch of each function costs.
+    pub function: u64,
+    /// What each fourth stream of a context costs.
+    pub stream: u64,
+    /// What each executable graph costs.
+    pub graph_exec: u64,
     pub version: c_int,
     /// Names of the devices, with `|` between; the last is that of all further ones.
     pub name: String,
@@ -28,6 +36,8 @@ pub struct Settings {
     pub growth: u64,
     /// Whether NVML tells how much each process has.
     pub tells_processes: bool,
+    /// The number by which NVML lists this process, where it is not its own.
+    pub process: Option<u32>,
     /// Whether the devices are cut into slices.
     pub mig: bool,
     /// `nvmlComputeMode_t`.
@@ -43,12 +53,17 @@ impl Default for Settings {
             context: 0,
             module: 0,
             stack: 0,
+            launch: 0,
+            function: 0,
+            stream: 0,
+            graph_exec: 0,
             version: 13000,
             name: "oomhook simulated GPU".to_owned(),
             reserve: 0,
             neighbours: Vec::new(),
             growth: 0,
             tells_processes: true,
+            process: None,
             mig: false,
             compute_mode: 0,
         }
@@ -76,6 +91,10 @@ impl Settings {
             ("OOMHOOK_SIM_CONTEXT", &mut settings.context),
             ("OOMHOOK_SIM_MODULE", &mut settings.module),
             ("OOMHOOK_SIM_STACK", &mut settings.stack),
+            ("OOMHOOK_SIM_LAUNCH", &mut settings.launch),
+            ("OOMHOOK_SIM_FUNCTION", &mut settings.function),
+            ("OOMHOOK_SIM_STREAM", &mut settings.stream),
+            ("OOMHOOK_SIM_GRAPH_EXEC", &mut settings.graph_exec),
             ("OOMHOOK_SIM_RESERVE", &mut settings.reserve),
             ("OOMHOOK_SIM_NEIGHBOUR_GROWS", &mut settings.growth),
         ] {
@@ -114,6 +133,12 @@ impl Settings {
                 Some("on") => *place = true,
                 Some("off") => *place = false,
                 Some(text) => complain(bad(name, text, "on or off")),
+            }
+        }
+        if let Some(text) = variable("OOMHOOK_SIM_PID") {
+            match text.parse() {
+                Ok(pid) if pid > 0 => settings.process = Some(pid),
+                _ => complain(bad("OOMHOOK_SIM_PID", &text, "the number of a process")),
             }
         }
         if let Some(text) = variable("OOMHOOK_SIM_COMPUTE_MODE") {
@@ -264,9 +289,14 @@ mod tests {
             ("OOMHOOK_SIM_PROCESS_BYTES", "no"),
             ("OOMHOOK_SIM_MIG", "1"),
             ("OOMHOOK_SIM_COMPUTE_MODE", "4"),
+            ("OOMHOOK_SIM_LAUNCH", "90MiBs"),
+            ("OOMHOOK_SIM_FUNCTION", "little"),
+            ("OOMHOOK_SIM_STREAM", ""),
+            ("OOMHOOK_SIM_GRAPH_EXEC", "-8MiB"),
+            ("OOMHOOK_SIM_PID", "0"),
         ]);
         assert_eq!(settings, Settings::default());
-        assert_eq!(complaints.len(), 10);
+        assert_eq!(complaints.len(), 15);
     }
 
     #[test]

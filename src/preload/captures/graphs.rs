@@ -30,6 +30,14 @@ fn attribute(device: DeviceOrdinal, which: c_int) -> Option<u64> {
     (code == Some(SUCCESS)).then_some(value)
 }
 
+/// Bytes that the driver keeps on a device for the nodes of graphs, once any of them allocates.
+pub fn reserved(device: u8) -> Option<u64> {
+    if device == NO_DEVICE || !have_memory_nodes() {
+        return None;
+    }
+    attribute(DeviceOrdinal::from(device), 2)
+}
+
 /// Sends the device's figures if they have changed.
 pub fn send_memory(call: &Call, device: u8) {
     let Some(last) = LAST

@@ -3,6 +3,7 @@
 
 pub mod pools;
 
+use super::costs::contexts;
 use super::doors;
 use super::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use super::pretend;
@@ -63,13 +64,23 @@ fn bucket(context: u64) -> &'static AtomicU64 {
     &CONTEXTS[((context >> 4) ^ (context >> 12)) as usize % CONTEXTS.len()]
 }
 
+/// The calling thread's context; 0 if it has none.
+#[inline]
+pub fn current_context() -> u64 {
+    let mut context: Context = std::ptr::null_mut();
+    let code = driver!(c"cuCtxGetCurrent" (*mut Context) (&mut context));
+    if code == Some(SUCCESS) {
+        context as u64
+    } else {
+        0
+    }
+}
+
 /// Where the calling thread is.
 #[inline]
 pub fn current(_call: &Call) -> Place {
-    let mut context: Context = std::ptr::null_mut();
-    let code = driver!(c"cuCtxGetCurrent" (*mut Context) (&mut context));
-    let context = context as u64;
-    if code != Some(SUCCESS) || context == 0 {
+    let context = current_context();
+    if context == 0 {
         return NOWHERE;
     }
     let known = bucket(context).load(Ordering::Acquire);
@@ -118,27 +129,23 @@ pub fn has_context(device: u8) -> bool {
     })
 }
 
-/// True if any context is known.
-pub fn has_any_context() -> bool {
-    CONTEXTS
-        .iter()
-        .any(|bucket| bucket.load(Ordering::Acquire) != 0)
-}
-
 /// The device of a known context.
 pub fn device_of(context: u64) -> Option<u8> {
     let known = bucket(context).load(Ordering::Acquire);
     (known != 0 && known >> 8 == context).then_some(known as u8)
 }
 
-/// The device's primary context is gone.
-pub fn forget_primary(device: u8) {
+/// The device's primary context is gone; those that the program made by itself stay. Which one it was; 0 if it was not known.
+pub fn forget_primary(device: u8) -> u64 {
+    let mut gone = 0;
     for bucket in &CONTEXTS {
         let known = bucket.load(Ordering::Acquire);
-        if known != 0 && known as u8 == device {
+        if known != 0 && known as u8 == device && !contexts::is_explicit(known >> 8) {
             let _ = bucket.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
+            gone = known >> 8;
         }
     }
+    gone
 }
 
 /// True if the device's primary context exists.

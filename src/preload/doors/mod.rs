@@ -9,7 +9,7 @@ pub mod runtime;
 
 use super::hooks::row::Row;
 use elf::Object;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 // The path is spelled out because `include_str!` counts from the file that uses the macro.
@@ -72,6 +72,30 @@ pub fn symbol_of(soname: &[u8], name: &CStr) -> *mut c_void {
     let mut found = None;
     elf::each(&mut |object| {
         let is_it = object.soname() == soname;
+        if is_it {
+            found = object.symbol(name);
+        }
+        is_it
+    });
+    found.unwrap_or(std::ptr::null_mut())
+}
+
+/// A function of a library that we have loaded ourselves, by its handle: under which name it was loaded first is no matter.
+/// Null if it has none of that name.
+pub fn symbol_in(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    /// `RTLD_DI_LINKMAP`.
+    const LINK_MAP: c_int = 2;
+    let mut map: *const usize = std::ptr::null();
+    // SAFETY: a handle of `dlopen`, and a place for the address of its link map.
+    let code = unsafe { libc::dlinfo(handle, LINK_MAP, (&raw mut map).cast()) };
+    if code != 0 || map.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a link map begins with the load address, and lives as long as the handle.
+    let base = unsafe { map.read() };
+    let mut found = None;
+    elf::each(&mut |object| {
+        let is_it = object.base() == base;
         if is_it {
             found = object.symbol(name);
         }

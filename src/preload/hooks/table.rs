@@ -126,10 +126,10 @@ driver_table! {
     fn cuGraphInstantiateWithParams(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cuGraphInstantiateWithParams" => Create::new(Object::GraphExec, exec);
     fn cuGraphInstantiateWithParams_ptsz(exec: *mut Graph, graph: Graph, parameters: *mut c_void) as "cuGraphInstantiateWithParams" => Create::new(Object::GraphExec, exec);
     fn cuGraphExecDestroy(exec: Graph) as "cuGraphExecDestroy" => DestroyExec::new(exec);
-    fn cuGraphUpload(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::here();
-    fn cuGraphUpload_ptsz(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::here();
-    fn cuGraphLaunch(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::here();
-    fn cuGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::here();
+    fn cuGraphUpload(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::launching(exec);
+    fn cuGraphUpload_ptsz(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::launching(exec);
+    fn cuGraphLaunch(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::launching(exec);
+    fn cuGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::launching(exec);
     fn cuDeviceGraphMemTrim(device: DeviceOrdinal) as "cuDeviceGraphMemTrim" => ChangesMemory::on(device);
 
     // Code.

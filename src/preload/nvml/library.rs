@@ -78,8 +78,8 @@ const SONAME: &CStr = c"libnvidia-ml.so.1";
 
 /// The library's function of this name and type; `None` if it is too old to have it.
 macro_rules! function {
-    ($name:literal as $type:ty) => {{
-        let found = doors::symbol_of(SONAME.to_bytes(), $name);
+    ($handle:ident, $name:literal as $type:ty) => {{
+        let found = doors::symbol_in($handle, $name);
         // SAFETY: the functions of these names have these signatures in every version of the library.
         (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, $type>(found) })
     }};
@@ -93,18 +93,24 @@ impl Library {
         if handle.is_null() {
             return None;
         }
-        let init = function!(c"nvmlInit_v2" as Init)?;
+        let init = function!(handle, c"nvmlInit_v2" as Init)?;
         // SAFETY: takes nothing.
         if unsafe { init() } != SUCCESS {
             return None;
         }
         Some(Library {
-            by_uuid: function!(c"nvmlDeviceGetHandleByUUID" as ByUuid)?,
-            memory: function!(c"nvmlDeviceGetMemoryInfo" as MemoryOf),
-            memory2: function!(c"nvmlDeviceGetMemoryInfo_v2" as MemoryOf2),
-            compute: function!(c"nvmlDeviceGetComputeRunningProcesses_v3" as ProcessesOf),
-            graphics: function!(c"nvmlDeviceGetGraphicsRunningProcesses_v3" as ProcessesOf),
-            name: function!(c"nvmlSystemGetProcessName" as NameOf),
+            by_uuid: function!(handle, c"nvmlDeviceGetHandleByUUID" as ByUuid)?,
+            memory: function!(handle, c"nvmlDeviceGetMemoryInfo" as MemoryOf),
+            memory2: function!(handle, c"nvmlDeviceGetMemoryInfo_v2" as MemoryOf2),
+            compute: function!(
+                handle,
+                c"nvmlDeviceGetComputeRunningProcesses_v3" as ProcessesOf
+            ),
+            graphics: function!(
+                handle,
+                c"nvmlDeviceGetGraphicsRunningProcesses_v3" as ProcessesOf
+            ),
+            name: function!(handle, c"nvmlSystemGetProcessName" as NameOf),
         })
     }
 

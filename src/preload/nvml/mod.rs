@@ -7,6 +7,8 @@
 mod library;
 
 use super::bell::Bell;
+use super::costs::contexts::Coming;
+use super::costs::traffic::Quiet;
 use super::devices::pools;
 use super::raw::Raw;
 use super::state::{self, Recorder};
@@ -36,6 +38,14 @@ struct Latest {
     others: AtomicBool,
 }
 
+impl Latest {
+    fn forget(&self) {
+        self.used.store(UNKNOWN, Ordering::Release);
+        self.process.store(UNKNOWN, Ordering::Release);
+        self.others.store(false, Ordering::Release);
+    }
+}
+
 static LATEST: [Latest; DEVICES] = [const {
     Latest {
         used: AtomicU64::new(UNKNOWN),
@@ -49,6 +59,8 @@ static BELL: Bell = Bell::new();
 static WANTED: AtomicU64 = AtomicU64::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
 static TO_WRITE: AtomicU64 = AtomicU64::new(0);
+/// A look is wanted soon, and nobody waits for it.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
 /// The library is there and answers.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 /// It is not, or not any more.
@@ -104,11 +116,6 @@ pub fn leave() {
     BELL.ring();
 }
 
-/// True if the management library is there and answers.
-pub fn is_there() -> bool {
-    IS_THERE.load(Ordering::Acquire) && !IS_MISSING.load(Ordering::Acquire)
-}
-
 /// A last look, at the end of the process: the driver is asked for its figures if it may be.
 pub fn look_at_the_end(patience: Duration, may_ask_driver: bool) {
     LAST_FIGURES.store(may_ask_driver, Ordering::Release);
@@ -118,8 +125,7 @@ pub fn look_at_the_end(patience: Duration, may_ask_driver: bool) {
 /// Has a look made, and does not wait.
 pub fn ask() {
     if IS_THERE.load(Ordering::Acquire) {
-        let ticket = WANTED.fetch_add(1, Ordering::AcqRel) + 1;
-        TO_WRITE.fetch_max(ticket, Ordering::AcqRel);
+        IS_ASKED.store(true, Ordering::Release);
         BELL.ring();
     }
 }
@@ -144,6 +150,34 @@ pub fn has_others(device: u8) -> bool {
     latest.is_some_and(|latest| latest.others.load(Ordering::Acquire))
 }
 
+/// A look that nobody waits for should not fall into a call that is taking memory and has not said so yet: it would find it
+/// unexplained. So many times it is put off, by a millisecond each; while a context is being made, as long as that takes.
+const PATIENCE: u32 = 20;
+
+/// A moment for a look.
+struct Calm {
+    /// From when on no call was under way; `None` where calls follow each other too fast to wait for that.
+    quiet: Option<Quiet>,
+}
+
+impl Calm {
+    fn begin(patience: &mut u32) -> Option<Calm> {
+        if Coming::is_any() {
+            return None;
+        }
+        let quiet = Quiet::from_now();
+        if quiet.is_none() && *patience > 0 {
+            *patience -= 1;
+            return None;
+        }
+        Some(Calm { quiet })
+    }
+
+    fn lasted(&self) -> bool {
+        !Coming::is_any() && self.quiet.is_none_or(Quiet::until_now)
+    }
+}
+
 /// What was written last of a device.
 struct Written {
     sample: Sample,
@@ -153,27 +187,40 @@ struct Written {
 fn watch(recorder: &'static Recorder, period: Option<Duration>) {
     // Without looks by itself the library is not wanted either.
     let library = period.and_then(|_| Library::load());
+    if period.is_some() && library.is_none() {
+        tell(
+            recorder,
+            "NVML (libnvidia-ml.so.1) cannot be used: what other processes have on the GPUs is not known",
+        );
+    }
     IS_THERE.store(library.is_some(), Ordering::Release);
     let period = period.filter(|_| library.is_some());
     let mut seen = Seen::default();
     let mut next = Instant::now();
+    let mut patience = PATIENCE;
     while !state::is_off() && !writer::is_left_alone() {
         let rung = BELL.rung();
         let ticket = WANTED.load(Ordering::Acquire);
         let made = MADE.load(Ordering::Acquire);
-        let is_due = period.is_some() && Instant::now() >= next;
+        let is_due = IS_ASKED.load(Ordering::Acquire) || period.is_some() && Instant::now() >= next;
         if ticket > made || is_due {
+            let calm = is_due.then(|| Calm::begin(&mut patience)).flatten();
             let asked = TO_WRITE.load(Ordering::Acquire) > made;
             // Once the exit handlers run, the driver may be gone at any moment, but for the one time that they wait for.
             let may_ask = !writer::is_in_a_hurry() || LAST_FIGURES.swap(false, Ordering::AcqRel);
-            if (asked || is_due) && may_ask {
+            if (asked || calm.is_some()) && may_ask {
                 pools::send_states(recorder);
             }
             if let Some(library) = &library {
-                seen.look(recorder, library, asked, is_due);
+                seen.look(recorder, library, asked, calm.as_ref());
             }
             MADE.fetch_max(ticket, Ordering::AcqRel);
-            next = Instant::now() + period.unwrap_or(LONGEST_WAIT);
+            let was_calm = calm.is_some_and(|calm| calm.lasted());
+            if asked || !is_due || was_calm || patience == 0 {
+                next = Instant::now() + period.unwrap_or(LONGEST_WAIT);
+                IS_ASKED.store(false, Ordering::Release);
+                patience = PATIENCE;
+            }
         }
         let left = next.saturating_duration_since(Instant::now());
         BELL.wait(rung, left.clamp(Duration::from_millis(1), LONGEST_WAIT));
@@ -184,6 +231,8 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
 struct Seen {
     handles: [Option<Handle>; DEVICES],
     written: Vec<Option<Written>>,
+    told_of_silence: bool,
+    told_of_strangers: bool,
 }
 
 impl Default for Seen {
@@ -191,22 +240,39 @@ impl Default for Seen {
         Seen {
             handles: [None; DEVICES],
             written: (0..DEVICES).map(|_| None).collect(),
+            told_of_silence: false,
+            told_of_strangers: false,
         }
     }
 }
 
 impl Seen {
-    fn look(&mut self, recorder: &Recorder, library: &Library, asked: bool, is_due: bool) {
+    fn look(&mut self, recorder: &Recorder, library: &Library, asked: bool, calm: Option<&Calm>) {
         for device in devices::announced() {
             let handle = &mut self.handles[usize::from(device)];
             if handle.is_none() {
                 *handle = devices::uuid(device).and_then(|uuid| library.device(&uuid));
             }
             let Some(look) = handle.and_then(|handle| library.look(handle)) else {
+                // A device that is gone, or that does not answer any more: what it said before holds no longer.
+                LATEST[usize::from(device)].forget();
+                // One whose UUID is being asked for just now will answer.
+                let is_known = devices::uuid(device).is_some();
+                if is_known && !std::mem::replace(&mut self.told_of_silence, true) {
+                    tell(recorder, &does_not_answer(device));
+                }
                 continue;
             };
             let sample = take(recorder, library, device, look);
-            if asked || is_due {
+            let knows_itself = sample.process.is_some() || sample.others.is_empty();
+            if !knows_itself
+                && sample.others.iter().any(|other| other.bytes.is_some())
+                && devices::has_context(device)
+                && !std::mem::replace(&mut self.told_of_strangers, true)
+            {
+                tell(recorder, &lists_strangers(device));
+            }
+            if asked || calm.is_some_and(Calm::lasted) {
                 write(
                     recorder,
                     sample,
@@ -216,6 +282,27 @@ impl Seen {
             }
         }
     }
+}
+
+fn tell(recorder: &Recorder, text: &str) {
+    let note = Record::Note {
+        time_ns: recorder.now(),
+        text: text.to_owned(),
+    };
+    channel::send(&recorder.sender, Raw::boxed(note));
+}
+
+fn does_not_answer(device: u8) -> String {
+    format!(
+        "NVML does not answer for GPU {device}: what it has in use, and what other processes have, is not known"
+    )
+}
+
+fn lists_strangers(device: u8) -> String {
+    format!(
+        "NVML lists the processes on GPU {device} by numbers that are not this container's: which of them is this process is \
+         not known, nor what others have"
+    )
 }
 
 fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sample {

@@ -2,10 +2,14 @@
 //! handles stay.
 
 use super::{Call, Recipe};
+use crate::preload::costs::contexts::Coming;
+use crate::preload::costs::traffic::Alone;
+use crate::preload::devices::Place;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
 use crate::preload::{costs, devices, nvml};
-use oomhook_trace::record::{Cost, CostKind};
+use oomhook_trace::record::CostKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn ordinal(device: DeviceOrdinal) -> u8 {
@@ -16,34 +20,40 @@ fn ordinal(device: DeviceOrdinal) -> u8 {
 const PATIENCE_BEFORE: Duration = Duration::from_millis(50);
 const PATIENCE_AFTER: Duration = Duration::from_millis(300);
 
-/// What was in use before a context came or went: by this process as the management library counts, and by all.
-#[derive(Clone, Copy, Default)]
+/// The process has had a context. Memory can outlive the last one.
+static HAD_CONTEXT: AtomicBool = AtomicBool::new(false);
+
+/// What was in use before a context came: by this process as the management library counts, and by all.
+#[derive(Clone, Copy)]
 struct Before {
     process: Option<u64>,
     used: Option<u64>,
+    alone: Alone,
 }
 
 impl Before {
-    fn look(device: u8) -> Before {
+    fn look(device: u8) -> Option<Before> {
+        let alone = Alone::from_now();
         // Before its first context a process is on no device, and the management library need not be waited for.
-        if !devices::has_any_context() {
-            return Before {
+        if !HAD_CONTEXT.load(Ordering::Acquire) {
+            return Some(Before {
                 process: Some(0),
                 used: None,
-            };
+                alone,
+            });
         }
-        if !nvml::look_only(PATIENCE_BEFORE) {
-            return Before::default();
-        }
-        Before {
+        nvml::look_only(PATIENCE_BEFORE).then(|| Before {
             process: nvml::process_bytes(device),
             used: nvml::used_bytes(device),
-        }
+            alone,
+        })
     }
 
-    /// Books what the context has taken (or given back).
-    fn book(self, call: &Call, device: u8) {
-        if !nvml::look_only(PATIENCE_AFTER) {
+    /// Books what the context has taken.
+    fn book(self, call: &Call, place: Place) {
+        let device = place.device;
+        // What other calls took meanwhile is not the context's.
+        if !nvml::look_only(PATIENCE_AFTER) || !self.alone.until_now() {
             return;
         }
         let difference =
@@ -56,16 +66,7 @@ impl Before {
             (None, Some(bytes)) => (bytes, !is_alone),
             (None, None) => return,
         };
-        costs::book(call, CostKind::Context, device, bytes, estimated);
-    }
-}
-
-/// A context is gone: with the last one all that calls had taken on the device. (Of one of several it is not known which part
-/// was its own; it shows as what the rest lacks.)
-fn gone(call: &Call, device: u8) {
-    costs::forget_launches();
-    if !devices::has_context(device) {
-        costs::book(call, CostKind::Context, device, Cost::ALL_BACK, false);
+        costs::book(call, CostKind::Context, place, bytes, estimated);
     }
 }
 
@@ -75,7 +76,7 @@ fn created(
     context: *mut Context,
     device: DeviceOrdinal,
     explicit: bool,
-    before: Before,
+    before: Option<Before>,
 ) {
     if context.is_null() {
         return;
@@ -91,7 +92,13 @@ fn created(
             ..Raw::new(Kind::ContextCreate)
         };
         call.send_here(Raw { device, ..raw });
-        before.book(call, device);
+        costs::contexts::made(context, explicit);
+        if HAD_CONTEXT.swap(true, Ordering::AcqRel) {
+            costs::contexts_are_several();
+        }
+        if let Some(before) = before {
+            before.book(call, Place { context, device });
+        }
     }
 }
 
@@ -100,7 +107,8 @@ pub struct CreateContext {
     context: *mut Context,
     device: DeviceOrdinal,
     explicit: bool,
-    before: Before,
+    before: Option<Before>,
+    coming: Option<Coming>,
 }
 
 impl CreateContext {
@@ -110,7 +118,8 @@ impl CreateContext {
             context,
             device,
             explicit: true,
-            before: Before::default(),
+            before: None,
+            coming: None,
         }
     }
 
@@ -120,7 +129,8 @@ impl CreateContext {
             context,
             device,
             explicit: false,
-            before: Before::default(),
+            before: None,
+            coming: None,
         }
     }
 }
@@ -140,6 +150,7 @@ impl Recipe for CreateContext {
             // The management library knows it by its UUID.
             devices::announce(call, device);
             self.before = Before::look(device);
+            self.coming = Some(Coming::begin());
         }
     }
 
@@ -147,6 +158,7 @@ impl Recipe for CreateContext {
         if code == SUCCESS {
             created(call, self.context, self.device, self.explicit, self.before);
         }
+        self.coming = None;
     }
 }
 
@@ -174,10 +186,11 @@ impl Recipe for DestroyContext {
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
-            let device = devices::device_of(self.context);
-            devices::forget_context(self.context);
+            let context = self.context;
+            let device = devices::device_of(context);
+            devices::forget_context(context);
             if let Some(device) = device {
-                gone(call, device);
+                costs::context_is_gone(call, Place { context, device });
             }
         } else {
             call.send(Raw {
@@ -187,6 +200,12 @@ impl Recipe for DestroyContext {
             });
         }
     }
+}
+
+fn primary_is_gone(call: &Call, device: DeviceOrdinal) {
+    let device = ordinal(device);
+    let context = devices::forget_primary(device);
+    costs::context_is_gone(call, Place { context, device });
 }
 
 fn announce_reset(call: &Call, device: DeviceOrdinal) {
@@ -227,8 +246,7 @@ impl Recipe for ResetPrimary {
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == SUCCESS {
-            devices::forget_primary(ordinal(self.device));
-            gone(call, ordinal(self.device));
+            primary_is_gone(call, self.device);
         } else {
             take_reset_back(call, self.device, code);
         }
@@ -257,8 +275,7 @@ impl Recipe for ReleasePrimary {
         if code != SUCCESS || devices::primary_is_active(self.device) {
             take_reset_back(call, self.device, code);
         } else {
-            devices::forget_primary(ordinal(self.device));
-            gone(call, ordinal(self.device));
+            primary_is_gone(call, self.device);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Graphs: nodes that allocate and free, and what the driver keeps for them.
 
 use super::{Call, Recipe, failure};
-use crate::preload::captures::graphs;
+use crate::preload::captures::{self, graphs};
+use crate::preload::costs;
 use crate::preload::devices;
 use crate::preload::hooks::abi::{Code, DeviceOrdinal, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::pretend::Ask;
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
+use oomhook_trace::record::CostKind;
 use std::ffi::c_void;
 
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`, 120 bytes; the last two fields are what matters.
@@ -155,26 +157,48 @@ impl Recipe for AddNode {
 pub struct ChangesMemory {
     /// The device that the call names; otherwise the current one.
     device: Option<DeviceOrdinal>,
+    /// The executable graph that is launched.
+    exec: u64,
 }
 
 impl ChangesMemory {
     /// On the current device.
     pub fn here() -> ChangesMemory {
-        ChangesMemory { device: None }
+        ChangesMemory {
+            device: None,
+            exec: 0,
+        }
+    }
+
+    /// `cuGraphLaunch`, `cuGraphUpload`: the first one brings what the executable graph needs.
+    pub fn launching(exec: *mut c_void) -> ChangesMemory {
+        ChangesMemory {
+            device: None,
+            exec: exec as u64,
+        }
     }
 
     /// `cuDeviceGraphMemTrim`.
     pub fn on(device: DeviceOrdinal) -> ChangesMemory {
         ChangesMemory {
             device: Some(device),
+            exec: 0,
         }
     }
 }
 
 impl Recipe for ChangesMemory {
+    fn cost(&self) -> Option<CostKind> {
+        (self.exec != 0 && !captures::any() && !costs::was_launched(self.exec))
+            .then_some(CostKind::GraphExec)
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
+        }
+        if code == SUCCESS && self.exec != 0 && !captures::any() {
+            costs::launched(self.exec);
         }
         let device = match self.device {
             Some(device) => u8::try_from(device).unwrap_or(NO_DEVICE),
@@ -204,8 +228,16 @@ impl DestroyExec {
 }
 
 impl Recipe for DestroyExec {
+    fn cost(&self) -> Option<CostKind> {
+        self.object.cost()
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         self.object.after(call, code);
+        if code == SUCCESS {
+            // The handle may come again.
+            costs::forget_launch(self.object.handle());
+        }
         self.memory.after(call, code);
     }
 }

@@ -18,7 +18,8 @@ pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
 
-use super::costs::{self, Measure};
+use super::costs::Measure;
+use super::costs::traffic::Passage;
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
@@ -211,10 +212,13 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             thread,
             row,
         });
+        let is_outermost = thread.depth.get() == 1;
+        let passage = (is_outermost && call.is_some())
+            .then(|| Passage::begin(std::ptr::from_ref(thread) as usize));
         let mut claim = Claim::Pass;
         if let Some(call) = &call {
             // A call inside a call (a wrapper below us) is part of that, and was judged with it.
-            if pretend::is_on() && thread.depth.get() == 1 {
+            if pretend::is_on() && is_outermost {
                 at_work(|| {
                     if let Some(ask) = recipe.asks() {
                         claim = pretend::judge(call, ask);
@@ -223,11 +227,11 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             }
             at_work(|| recipe.before(call));
         }
-        let kind = recipe.cost().filter(|_| thread.depth.get() == 1);
         let mut measure = None;
-        match (&call, kind) {
-            (Some(call), Some(kind)) => at_work(|| measure = Measure::begin(kind, call)),
-            _ => costs::moves(),
+        if let Some(call) = &call
+            && let Some(kind) = recipe.cost().filter(|_| is_outermost)
+        {
+            at_work(|| measure = Measure::begin(kind, call));
         }
         let code = if claim.is_refused() {
             OUT_OF_MEMORY
@@ -238,10 +242,10 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             // Recording a failure may take a while.
             claim = Claim::Pass;
         }
-        if kind.is_none() {
-            costs::moves();
-        }
         at_work(|| {
+            if let Some(measure) = &mut measure {
+                measure.look();
+            }
             if let Some(call) = &call {
                 recipe.after(call, code);
                 if let Some(measure) = measure.take() {
@@ -250,6 +254,7 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             }
             recipe.always(code);
         });
+        drop(passage);
         // Not before the block is sent: who asks the ledger must find the bytes in one of the two places.
         drop(claim);
         let depth = thread.depth.get() - 1;

@@ -3,7 +3,7 @@
 use super::{Call, Recipe, failure};
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::raw::{Kind, Raw};
-use crate::preload::{costs, devices};
+use crate::preload::{captures, costs, devices};
 use oomhook_trace::record::{CostKind, Object};
 use std::ffi::c_void;
 
@@ -78,6 +78,11 @@ impl Destroy {
     pub fn new(object: Object, handle: u64) -> Destroy {
         Destroy { object, handle }
     }
+
+    /// The driver's value.
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
 }
 
 impl Recipe for Destroy {
@@ -95,6 +100,10 @@ impl Recipe for Destroy {
                 space: self.object as u8,
                 ..raw
             });
+            if matches!(self.object, Object::Module | Object::Library) {
+                // Handles of its functions may come again.
+                costs::forget_launches();
+            }
         }
     }
 }
@@ -133,14 +142,15 @@ impl Recipe for Launch {
     }
 
     fn cost(&self) -> Option<CostKind> {
-        Some(CostKind::Launch)
+        // What is captured takes nothing yet.
+        (!captures::any()).then_some(CostKind::Launch)
     }
 
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
         }
-        if code == SUCCESS {
+        if code == SUCCESS && !captures::any() {
             costs::launched(self.function);
         }
     }

@@ -144,15 +144,10 @@ pub fn moment(process: &Process, oom: &Oom) -> String {
     parts.join(", ")
 }
 
-/// What a line of the ledger is called.
+/// What a line of the ledger is called, if it is no memory that this process allocated.
 fn ledger_name(name: &str) -> &str {
     match name {
-        "device" => "device memory",
-        "array" => "arrays",
-        "async" => "stream-ordered memory",
-        "vmm" => "VMM handles",
-        "graph" => "graphs",
-        "pool_idle" => "idle in pools",
+        "pool_idle" => "pool reserve",
         "launches" => "first launches",
         "graph_execs" => "executable graphs",
         "other_calls" => "other calls",
@@ -168,39 +163,77 @@ fn is_own(name: &str) -> bool {
     matches!(name, "device" | "array" | "async" | "vmm" | "graph")
 }
 
-/// `10.0 GiB device memory of this process + 22.0 MiB idle in pools + 527.0 MiB contexts`. Smallest parts are left out if
-/// they do not matter.
+/// True if a ledger tells of more than what this process allocated.
+#[must_use]
+pub fn tells_more(lines: &[LedgerLine]) -> bool {
+    let mut lines = lines.iter();
+    lines.any(|line| line.name != "free" && !is_own(&line.name) && line.bytes > 0)
+}
+
+/// `10.0 GiB allocated by this process + 512.0 MiB contexts + 2.0 GiB other processes (pid 4711 train.py) + 6.0 MiB in small
+/// parts (code, streams)`. What is less than a hundredth comes last and in one.
 #[must_use]
 pub fn in_use(lines: &[LedgerLine], others: &[Other]) -> Option<String> {
-    let measured = lines.iter().any(|line| line.name == "contexts");
-    let shown = lines
-        .iter()
-        .filter(|line| line.name != "free" && line.bytes > 0);
-    let parts: Vec<String> = shown
-        .map(|line| {
-            let name = match line.name.as_str() {
-                // Where nothing was measured the rest is all that is not of this process's own making.
-                "rest" if !measured => "contexts, code and other processes",
-                name => ledger_name(name),
-            };
-            let own = if is_own(&line.name) {
-                " of this process"
-            } else {
-                ""
-            };
-            let who = if line.name == "other_processes" {
-                names(others)
-            } else {
-                String::new()
-            };
-            format!("{} {name}{own}{who}", bytes(line.bytes))
-        })
-        .collect();
+    const SMALL: u64 = 100;
+    let sum_of = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+        let found = lines.iter().filter(|line| wanted(&line.name));
+        found.map(|line| line.bytes).sum()
+    };
+    let used = sum_of(&|name| name != "free");
+    let own = sum_of(&is_own);
+    let mut parts = Vec::new();
+    if own > 0 {
+        parts.push(format!("{} allocated by this process", bytes(own)));
+    }
+    let mut small: Vec<(&str, u64)> = Vec::new();
+    let further = lines.iter().filter(|line| line.bytes > 0);
+    for line in further.filter(|line| line.name != "free" && !is_own(&line.name)) {
+        let name = match line.name.as_str() {
+            "rest" => rest_name(lines),
+            name => ledger_name(name),
+        };
+        // Who else is there is never a small matter.
+        if line.name == "other_processes" {
+            parts.push(format!(
+                "{} {name}{}",
+                bytes(line.bytes),
+                names(others, line.bytes)
+            ));
+        } else if line.bytes.saturating_mul(SMALL) < used {
+            small.push((name, line.bytes));
+        } else {
+            parts.push(format!("{} {name}", bytes(line.bytes)));
+        }
+    }
+    match small.as_slice() {
+        [] => {}
+        [(name, size)] => parts.push(format!("{} {name}", bytes(*size))),
+        several => {
+            let sum = several.iter().map(|(_, bytes)| bytes).sum();
+            let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+            parts.push(format!(
+                "{} in small parts ({})",
+                bytes(sum),
+                names.join(", ")
+            ));
+        }
+    }
     (!parts.is_empty()).then(|| parts.join(" + "))
 }
 
-/// ` (pid 4711 train.py 2.0 GiB, pid 4712 1.0 GiB)`, the largest first.
-fn names(others: &[Other]) -> String {
+/// Where something was not measured, the rest has it too.
+fn rest_name(lines: &[LedgerLine]) -> &'static str {
+    let has = |name: &str| lines.iter().any(|line| line.name == name);
+    match (has("contexts"), has("other_processes") || has("driver")) {
+        (true, _) => "not explained",
+        (false, true) => "contexts and what is not explained",
+        (false, false) if has("code") || has("launches") => "contexts and other processes",
+        (false, false) => "contexts, code, other processes",
+    }
+}
+
+/// ` (pid 4711 train.py 2.0 GiB, pid 4712 1.0 GiB)`, the largest first; of a single one that has it all the name alone.
+fn names(others: &[Other], sum: u64) -> String {
     const MOST: usize = 3;
     let mut known: Vec<&Other> = others
         .iter()
@@ -217,11 +250,12 @@ fn names(others: &[Other]) -> String {
             } else {
                 format!(" {name}")
             };
-            format!(
-                "pid {}{name} {}",
-                other.pid,
-                bytes(other.bytes.unwrap_or(0))
-            )
+            let size = other.bytes.unwrap_or(0);
+            if size == sum {
+                format!("pid {}{name}", other.pid)
+            } else {
+                format!("pid {}{name} {}", other.pid, bytes(size))
+            }
         })
         .collect();
     if known.len() > MOST {
@@ -326,6 +360,9 @@ pub fn free_of_total(oom: &Oom) -> Option<String> {
 pub fn and_on_gpus(number: usize) -> String {
     format!(" and on {}", plural(number as u64, "more GPU"))
 }
+
+/// Instead of a table that has been shown.
+pub const MOSTLY_THE_SAME: &str = "mostly what it held when memory ran out";
 
 /// Title of what lived when memory ran out.
 #[must_use]

@@ -2,8 +2,8 @@
 
 use super::label::{self, width};
 use super::table_of_sites::by_site;
-use super::{LEAD, Page, Paint, Style, program};
-use crate::schema::{Oom, Place, Process, Report};
+use super::{LEAD, MUCH, Page, Paint, Style, program};
+use crate::schema::{Device, Oom, Place, Process, Report, Site};
 use crate::sentences as say;
 use oomhook_ledger::oom::Class;
 
@@ -38,7 +38,8 @@ impl Page<'_> {
                 let times = format!("{}, {}", say::times(fatal.attempts), say::class(fatal));
                 self.title(say::OUT_OF_MEMORY, &times);
                 self.asker(fatal, "  ");
-                self.circumstances(fatal);
+                // In a process that was young then, all that it held had changed lately: the table says that.
+                self.circumstances(fatal, !changes_are_all(fatal));
                 for (oom, devices) in others.iter().take(MOST_FAILURES - 1) {
                     self.failure(oom, *devices);
                 }
@@ -47,6 +48,10 @@ impl Page<'_> {
                 self.title(say::OUT_OF_MEMORY, &say::times(attempts));
                 for (oom, devices) in told.iter().take(MOST_FAILURES) {
                     self.failure(oom, *devices);
+                }
+                // Who else has memory there is what a reader cannot know of himself.
+                if let Some((oom, _)) = told.first().filter(|(oom, _)| has_others(oom)) {
+                    self.in_use(oom);
                 }
             }
         }
@@ -70,7 +75,15 @@ impl Page<'_> {
             let held = oom.sites.iter().map(|site| site.bytes).sum();
             self.line(format!("  {}", say::held_then(held)));
             let lines = by_site(oom.sites.iter().map(|site| (site, None)));
-            self.sites(&lines, Some(held), self.style.top);
+            // What is less than a hundredth is nobody's reason; a few rows are shown in any case.
+            let large = oom
+                .sites
+                .iter()
+                .filter(|site| site.bytes.saturating_mul(100) >= held);
+            let top = large
+                .count()
+                .clamp(MUCH.min(self.style.top), self.style.top);
+            self.sites(&lines, Some(held), top);
         }
     }
 
@@ -115,16 +128,26 @@ impl Page<'_> {
     }
 
     /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
-    fn circumstances(&mut self, oom: &Oom) {
+    fn circumstances(&mut self, oom: &Oom, with_changes: bool) {
         if let Some(free) = say::free_of_total(oom) {
             self.fact(say::FREE, &free);
         }
-        if let Some(used) = say::in_use(&oom.ledger, &oom.others) {
-            self.fact(say::IN_USE, &used);
+        self.in_use(oom);
+        if with_changes {
+            self.changed_lately(oom);
         }
-        self.lately(oom);
+        self.freed_last(oom);
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
+        }
+    }
+
+    /// Nothing where it would only say again what this process held.
+    fn in_use(&mut self, oom: &Oom) {
+        if say::tells_more(&oom.ledger)
+            && let Some(used) = say::in_use(&oom.ledger, &oom.others)
+        {
+            self.fact(say::IN_USE, &used);
         }
     }
 
@@ -132,7 +155,7 @@ impl Page<'_> {
         self.paragraph(&format!("  {mark}"), text);
     }
 
-    fn lately(&mut self, oom: &Oom) {
+    fn changed_lately(&mut self, oom: &Oom) {
         let lasted = oom.time_ns.saturating_sub(oom.changed_since_ns);
         if !oom.changed.is_empty() {
             let room = self.width().saturating_sub(40).max(20);
@@ -143,6 +166,9 @@ impl Page<'_> {
             let text = format!("{}{}", say::within(lasted), changes.join(", "));
             self.fact(say::LATELY, &text);
         }
+    }
+
+    fn freed_last(&mut self, oom: &Oom) {
         if let Some(free) = oom.last_frees.first() {
             let room = self.width().saturating_sub(40).max(20);
             let ago = oom.time_ns.saturating_sub(free.time_ns);
@@ -161,6 +187,37 @@ fn short(place: &Place, columns: usize) -> String {
         origin,
         columns,
     )
+}
+
+/// True if the section of failures says what was in use on the device.
+pub(super) fn tells_of(report: &Report, device: Option<u32>) -> bool {
+    let told = |oom: &&Oom| oom.class == Class::Fatal || has_others(oom);
+    let mut all = report.oom.iter().filter(told);
+    all.any(|oom| oom.device == device && say::tells_more(&oom.ledger))
+}
+
+/// True if the changes are counted from the beginning on, and all is still there.
+fn changes_are_all(oom: &Oom) -> bool {
+    oom.changed_since_ns == 0 && oom.changed.iter().all(|change| change.bytes > 0)
+}
+
+/// True if the table of the fatal failure begins with the rows with which that of the device's peak would.
+pub(super) fn lists_the_same(report: &Report, device: &Device, top: usize) -> bool {
+    let fatal = |oom: &&Oom| oom.class == Class::Fatal && oom.device == device.device;
+    let same = |(one, other): (&Site, &Site)| {
+        (&one.label, one.bytes, one.blocks) == (&other.label, other.bytes, other.blocks)
+    };
+    let rows = &device.peak.sites;
+    report.oom.iter().find(fatal).is_some_and(|oom| {
+        let shown = top.min(rows.len());
+        // One row is not worth another look.
+        shown > 1 && oom.sites.len() >= shown && rows.iter().zip(&oom.sites).take(shown).all(same)
+    })
+}
+
+fn has_others(oom: &Oom) -> bool {
+    let mut lines = oom.ledger.iter();
+    oom.class != Class::Probe && lines.any(|line| line.name == "other_processes")
 }
 
 /// One line, said at once: most failures are recovered from, and this is all that is said of them.
@@ -200,7 +257,7 @@ pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
     let line = page.paint.dim(&format!("         {facts}"));
     page.line(line);
     page.asker(oom, "  ");
-    page.circumstances(oom);
+    page.circumstances(oom, true);
     if let Some(note) = say::free_far_above(oom) {
         page.paragraph(&format!("  {}", say::NOTE), &note);
     }

@@ -53,9 +53,16 @@ impl Page<'_> {
         let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
         let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
         self.title(&title, &when);
-        let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
-        self.sites(&lines, Some(highest.peak_bytes), top);
-        self.account(highest);
+        if super::failures::lists_the_same(report, highest, top) {
+            self.line(format!("  {}", say::MOSTLY_THE_SAME));
+        } else {
+            let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
+            self.sites(&lines, Some(highest.peak_bytes), top);
+        }
+        // Two accounts of nearly the same would be one too many.
+        if !super::failures::tells_of(report, highest.device) {
+            self.account(highest);
+        }
         let most = top.saturating_sub(2);
         // A last line that only says "1 more" may as well be that one.
         let most = if others.len() == most + 1 {
@@ -84,6 +91,7 @@ impl Page<'_> {
             .as_ref()
             .and_then(|look| look.others.as_deref());
         if lines.iter().any(|line| line.name == "free")
+            && say::tells_more(lines)
             && let Some(used) = say::in_use(lines, others.unwrap_or(&[]))
         {
             self.paragraph(&format!("  {}", say::IN_USE), &used);

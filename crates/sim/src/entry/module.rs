@@ -1,7 +1,6 @@
 //! Modules, libraries, and launches that compute nothing.
 
 use super::{entries, fit};
-use crate::abi::graph::NODE_KERNEL;
 use crate::abi::{DevicePtr, Handle};
 use crate::codes::{Answer, Code, number};
 use crate::gate::Call;
@@ -85,10 +84,7 @@ where
 }
 
 fn launch(call: Call, function: Handle, stream: Handle) -> c_int {
-    call.act(|driver, thread| {
-        driver.known_function(function)?;
-        driver.enqueue(thread, call.stream(stream), NODE_KERNEL)
-    })
+    call.act(|driver, thread| driver.launch(thread, function, call.stream(stream)))
 }
 
 entries! {
@@ -156,8 +152,7 @@ entries! {
         call.act(|driver, thread| {
             for index in 0..count as usize {
                 let LaunchParams { function, stream, .. } = list.nth(index).ok_or(Code::INVALID_VALUE)?;
-                driver.known_function(function)?;
-                driver.enqueue(thread, call.stream(stream), NODE_KERNEL)?;
+                driver.launch(thread, function, call.stream(stream))?;
             }
             Ok(())
         })

@@ -51,7 +51,7 @@ impl Driver {
         let has_context = self.contexts.values().any(|one| one.device == device);
         let bytes = self.devices[device].used;
         if has_context || bytes > 0 {
-            users.push(self.user(this, bytes));
+            users.push(self.user(self.listed_as.unwrap_or(this), bytes));
         }
         users
     }

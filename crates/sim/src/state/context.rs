@@ -12,6 +12,11 @@ pub(super) struct Context {
     cost: u64,
     /// Device memory for the stack that was asked for.
     stack: u64,
+    /// Device memory of the first launch, and of streams.
+    pub(super) hidden: u64,
+    pub(super) launched: bool,
+    /// Streams ever made.
+    pub(super) streams: u64,
     limits: [usize; 7],
 }
 
@@ -30,6 +35,9 @@ impl Driver {
             flags,
             cost,
             stack: 0,
+            hidden: 0,
+            launched: false,
+            streams: 0,
             limits: LIMITS,
         })
     }
@@ -62,13 +70,17 @@ impl Driver {
         let Some(context) = self.contexts.remove(&handle) else {
             return;
         };
-        self.give(context.device, context.cost + context.stack);
+        self.give(
+            context.device,
+            context.cost + context.stack + context.hidden,
+        );
         self.free_blocks_of(handle);
         self.drop_objects_of(handle);
         self.drop_arrays_of(handle);
         self.drop_externals_of(handle);
         self.free_host_of(handle);
         self.end_streams_of(handle);
+        self.end_execs_of(handle, context.device);
         self.unload_modules_of(handle);
     }
 

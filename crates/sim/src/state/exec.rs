@@ -52,6 +52,8 @@ pub(super) struct Exec {
     backing: Option<BTreeMap<usize, u64>>,
     /// It lives on while something that it allocated does.
     destroyed: bool,
+    /// What it takes by itself, and in which context.
+    pub(super) own: Option<(Handle, u64)>,
 }
 
 impl Exec {
@@ -111,17 +113,19 @@ impl Driver {
         let graph = self.graph(handle)?;
         require(graph.capture.is_none())?;
         let (nodes, before) = (graph.nodes.iter().map(|(_, node)| *node), graph.exec);
-        let exec = Exec {
+        let mut exec = Exec {
             nodes: nodes.collect(),
             auto_free: flags & AUTO_FREE_ON_LAUNCH != 0,
             backing: None,
             destroyed: false,
+            own: None,
         };
         // Its addresses can only be in use once.
         let twice = before.is_some_and(|before| self.exec(before).is_ok());
         if exec.has_memory() && (twice || launch_from_device) {
             return Err(Code::NOT_SUPPORTED);
         }
+        exec.own = self.pay_for_exec(thread)?;
         for address in exec.allocations() {
             if let Some(block) = self.graph_block(address) {
                 block.holders += 1;
@@ -246,6 +250,7 @@ impl Driver {
     /// `cuGraphExecDestroy`. What it allocated and nothing freed stays.
     pub fn destroy_exec(&mut self, handle: Handle) -> Answer<()> {
         self.exec(handle)?;
+        self.refund_exec(handle);
         if let Some(exec) = self.execs.get_mut(&handle) {
             exec.destroyed = true;
             for node in exec.nodes.clone() {

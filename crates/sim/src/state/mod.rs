@@ -9,6 +9,7 @@ mod device;
 mod exec;
 mod external;
 mod graph;
+mod hidden;
 mod host;
 mod ipc;
 mod location_pool;
@@ -61,10 +62,13 @@ pub struct Driver {
     pub version: i32,
     /// The number of the process, where it is not the real one.
     process: Option<u32>,
+    /// The number by which NVML lists it, where it is another one.
+    listed_as: Option<u32>,
     context_cost: u64,
     module_cost: u64,
     /// Device memory for each byte of stack beyond what a context has.
     stack_cost: u64,
+    hidden: hidden::Costs,
     neighbours: Vec<Neighbour>,
     growth: u64,
     tells_processes: bool,
@@ -107,9 +111,11 @@ impl Driver {
         let mut driver = Driver {
             version: settings.version,
             process: None,
+            listed_as: settings.process,
             context_cost: settings.context,
             module_cost: settings.module,
             stack_cost: settings.stack,
+            hidden: hidden::Costs::new(settings),
             neighbours: settings.neighbours.clone(),
             growth: settings.growth,
             tells_processes: settings.tells_processes,

@@ -6,7 +6,7 @@ use crate::abi::{DevicePtr, Handle};
 use crate::codes::{Answer, Code};
 use crate::os::Mapping;
 use crate::ptx::{self, Global};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A module, which has one context and goes with it, or a library, which is loaded into any.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ struct Loaded {
     handle: Handle,
     device: usize,
     taken: u64,
+    /// Functions that have been launched there.
+    launched: BTreeSet<Handle>,
     /// In the order of the globals.
     addresses: Vec<DevicePtr>,
 }
@@ -90,6 +92,7 @@ impl Driver {
             handle: if library { self.new_handle() } else { handle },
             device,
             taken,
+            launched: BTreeSet::new(),
             addresses,
         };
         if let Some(module) = self.modules.get_mut(&handle) {
@@ -225,6 +228,28 @@ impl Driver {
     /// Whether a kernel may be launched.
     pub fn known_function(&self, function: Handle) -> Answer<()> {
         self.module_of_function(function).map(|_| ())
+    }
+
+    /// Loads a kernel's library into a context where it is to be launched, and pays for the first launch of the function.
+    pub(super) fn pay_for_function(&mut self, function: Handle, context: Handle) -> Answer<()> {
+        let key = self.module_of_function(function)?;
+        if self.modules.get(&key).is_some_and(|module| module.library) {
+            self.load_into(key, context)?;
+        }
+        let (device, cost) = (self.device_of(context), self.hidden.function);
+        let known = |loaded: &Loaded| loaded.launched.contains(&function);
+        let here = self.modules.get(&key);
+        let here = here.and_then(|module| module.loaded.get(&context));
+        if here.is_none_or(known) {
+            return Ok(());
+        }
+        self.take(device, cost)?;
+        let module = self.modules.get_mut(&key);
+        if let Some(loaded) = module.and_then(|module| module.loaded.get_mut(&context)) {
+            loaded.launched.insert(function);
+            loaded.taken += cost;
+        }
+        Ok(())
     }
 
     /// Modules of a context go with it; libraries stay, without memory there.

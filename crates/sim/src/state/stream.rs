@@ -59,6 +59,7 @@ impl Driver {
         priority: i32,
     ) -> Answer<Handle> {
         require(flags <= 1)?;
+        self.pay_for_stream(context)?;
         let handle = self.new_handle();
         let stream = StreamState {
             context,

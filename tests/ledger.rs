@@ -1,0 +1,422 @@
+//! The ledger closes: what calls take without saying so is booked to them, and all lines make the device's total, to the
+//! byte.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use support::{Bench, MIB, Ran, Route};
+
+const GIB: u64 = 1 << 30;
+/// What everything takes.
+const COSTS: [(&str, &str); 7] = [
+    ("OOMHOOK_SIM_CONTEXT", "512MiB"),
+    ("OOMHOOK_SIM_MODULE", "2MiB"),
+    ("OOMHOOK_SIM_LAUNCH", "90MiB"),
+    ("OOMHOOK_SIM_FUNCTION", "1MiB"),
+    ("OOMHOOK_SIM_STREAM", "3MiB"),
+    ("OOMHOOK_SIM_GRAPH_EXEC", "8MiB"),
+    ("OOMHOOK_SIM_STACK", "270336"),
+];
+
+fn program() -> PathBuf {
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    bench.build("ledger.c", Route::Driver, &[&simulator])
+}
+
+#[track_caller]
+fn run(part: &str, settings: &[(&str, &str)]) -> Ran {
+    let settings = [&COSTS, settings].concat();
+    let ran = Bench::shared().run(&program(), &[part], &settings);
+    ran.says(0, "");
+    ran
+}
+
+/// The lines of an account as (name, bytes) without those that are 0; all of them make the total.
+#[track_caller]
+fn closed(lines: &Value, total: u64) -> Vec<(&str, u64)> {
+    let lines = lines.as_array().expect("lines").iter();
+    let lines: Vec<_> = lines
+        .map(|line| {
+            let name = line["name"].as_str().expect("a name");
+            (name, line["bytes"].as_u64().expect("a number"))
+        })
+        .collect();
+    let sum: u64 = lines.iter().map(|line| line.1).sum();
+    assert_eq!(sum, total, "{lines:?}");
+    lines.into_iter().filter(|line| line.1 > 0).collect()
+}
+
+/// Asserts that a device's account at an instant is this, and what is left is free.
+#[track_caller]
+fn account_is(ran: &Ran, device: usize, when: &str, wanted: &[(&str, u64)]) {
+    let total = 16 * GIB;
+    let lines = closed(&ran.report["devices"][device]["ledger"][when], total);
+    let used: u64 = wanted.iter().map(|line| line.1).sum();
+    let wanted = [wanted, &[("free", total - used)]].concat();
+    assert_eq!(lines, wanted, "{:#}", costs(ran));
+}
+
+/// What calls took on the first device, as (name, call, site, bytes, calls).
+fn costs(ran: &Ran) -> Value {
+    let rows = ran.report["devices"][0]["costs"].as_array().expect("rows");
+    let row = |row: &Value| {
+        json!([
+            row["name"],
+            row["call"],
+            row["site"],
+            row["bytes"],
+            row["calls"]
+        ])
+    };
+    rows.iter().map(row).collect()
+}
+
+fn notes(ran: &Ran) -> String {
+    ran.report["notes"].to_string()
+}
+
+#[test]
+fn contexts_are_told_with_their_makers_and_take_their_costs_along() {
+    let ran = run("contexts", &[]);
+    let contexts = ran.report["contexts"].as_array().expect("rows");
+    let facts: Vec<_> = contexts
+        .iter()
+        .map(|one| {
+            json!([
+                one["device"],
+                one["explicit"],
+                one["site"],
+                one["destroyed_ns"].is_u64()
+            ])
+        })
+        .collect();
+    let wanted = [
+        json!([0, false, "open_primary", false]),
+        json!([1, false, "open_primary", false]),
+        json!([0, true, "open_context", true]),
+    ];
+    assert_eq!(facts, wanted);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[("device", MIB), ("contexts", 512 * MIB), ("code", 2 * MIB)],
+    );
+    account_is(&ran, 1, "exit", &[("contexts", 512 * MIB)]);
+    let note = "this process also opened a context of 512.0 MiB on GPU 1, by ledger.c:";
+    assert!(notes(&ran).contains(note), "{}", notes(&ran));
+    assert!(notes(&ran).contains("open_primary, and allocated nothing there"));
+}
+
+#[test]
+fn a_reset_leaves_the_contexts_of_the_program_alone() {
+    let ran = run("reset", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[("contexts", 512 * MIB), ("code", 4 * MIB)],
+    );
+}
+
+#[test]
+fn what_outlives_a_context_is_no_part_of_the_next_one() {
+    let ran = run("outlived", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("async", 8 * MIB),
+            ("pool_idle", 24 * MIB),
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+        ],
+    );
+}
+
+#[test]
+fn modules_are_a_line_of_code() {
+    let ran = run("modules", &[("OOMHOOK_SIM_CONTEXT", "0")]);
+    ran.is("/cuda_modules/live", 100)
+        .is("/devices/0/live_bytes", 0);
+    account_is(&ran, 0, "exit", &[("code", 209_715_200)]);
+    let rows = ran.report["objects"].as_array().expect("rows");
+    let modules = rows.iter().find(|row| row["kind"] == "module");
+    let sites = &modules.expect("modules")["sites"];
+    assert_eq!(sites.as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        costs(&ran),
+        json!([["code", "cuModuleLoadData", "load", 209_715_200, 100]])
+    );
+}
+
+#[test]
+fn unloading_gives_code_back() {
+    let ran = run("unloaded", &[]);
+    // What the function took went with its module, but was booked as a first launch.
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", MIB),
+            ("launches", 91 * MIB),
+        ],
+    );
+    ran.is("/cuda_modules/live", 1);
+}
+
+#[test]
+fn only_first_launches_take_memory() {
+    let ran = run("launches", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("launches", 92 * MIB),
+        ],
+    );
+    let row = |bytes: u64| json!(["launches", "cuLaunchKernel", "launch", bytes, 1]);
+    let costs = costs(&ran);
+    assert_eq!((&costs[1], &costs[3]), (&row(91 * MIB), &row(MIB)));
+    // No event for any of the two thousand launches.
+    let size = std::fs::metadata(&ran.trace).expect("the trace").len();
+    let few = run("modules", &[]);
+    let more = std::fs::metadata(few.trace).expect("the trace").len();
+    assert!(size < more + 2000, "{size} {more}");
+}
+
+#[test]
+fn a_captured_launch_is_not_the_first() {
+    let ran = run("captured", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("launches", 91 * MIB),
+        ],
+    );
+}
+
+#[test]
+fn a_kernel_is_new_in_each_context() {
+    let ran = run("kernels", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("launches", 91 * MIB),
+        ],
+    );
+    // There the launch brings the library's code as well.
+    account_is(
+        &ran,
+        1,
+        "exit",
+        &[("contexts", 512 * MIB), ("launches", 93 * MIB)],
+    );
+}
+
+#[test]
+fn a_deeper_stack_is_a_line_and_a_limit() {
+    let ran = run("limits", &[]);
+    let stack = 270_336 * (8192 - 1024);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[("contexts", 512 * MIB), ("limits", stack)],
+    );
+    assert_eq!(
+        ran.report["limits"],
+        json!([{"device": 0, "limit": "stack_size", "value": 8192}])
+    );
+    // One row for each of the two calls.
+    let row = |bytes: u64| json!(["limits", "cuCtxSetLimit", "deepen", 270_336 * bytes, 1]);
+    let costs = costs(&ran);
+    assert_eq!((&costs[0], &costs[1]), (&row(4096), &row(3072)));
+}
+
+#[test]
+fn streams_take_memory_now_and_then() {
+    let ran = run("streams", &[]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[("contexts", 512 * MIB), ("streams", 12 * MIB)],
+    );
+    assert_eq!(
+        costs(&ran)[1],
+        json!(["streams", "cuStreamCreate", "open_stream", 12 * MIB, 4])
+    );
+}
+
+#[test]
+fn executable_graphs_are_a_line_and_the_memory_of_their_nodes_another() {
+    let ran = run("graphs", &[]);
+    ran.is("/graphs/alloc_nodes", 1)
+        .is("/graphs/reserved_bytes", 32 * MIB)
+        .is("/devices/0/spaces/async/live_bytes", 0);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("graph", 32 * MIB),
+            ("contexts", 512 * MIB),
+            ("graph_execs", 16 * MIB),
+        ],
+    );
+    // A graph's first launch is its highest: all five were there.
+    account_is(
+        &ran,
+        0,
+        "peak",
+        &[
+            ("graph", 32 * MIB),
+            ("contexts", 512 * MIB),
+            ("graph_execs", 40 * MIB),
+        ],
+    );
+}
+
+#[test]
+fn a_server_that_keeps_its_graphs_is_told_what_grows() {
+    let settings = [("OOMHOOK_SAMPLE", "20ms")];
+    let ran = run("growing", &settings);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("device", GIB),
+            ("contexts", 512 * MIB),
+            ("graph_execs", 192 * MIB),
+        ],
+    );
+    let growth = &ran.report["devices"][0]["untracked_growth"];
+    assert_eq!(
+        (&growth["with"], &growth["bytes_each"]),
+        (&"graph_exec".into(), &(8 * MIB).into())
+    );
+    assert!(growth["objects"].as_u64() >= Some(8), "{growth}");
+    let note = "executable graphs (8.0 MiB each)";
+    assert!(notes(&ran).contains(note), "{}", notes(&ran));
+    // A look each 20 ms, for 1.2 s; none is written that says the same as the one before.
+    let points = ran.report["devices"][0]["over_time"].as_array();
+    assert!(
+        points.is_some_and(|points| points.len() >= 20),
+        "{points:?}"
+    );
+
+    let ran = run("healthy", &settings);
+    assert_eq!(ran.report["devices"][0]["untracked_growth"], Value::Null);
+    assert!(!notes(&ran).contains("each"), "{}", notes(&ran));
+    account_is(&ran, 0, "exit", &[("device", GIB), ("contexts", 512 * MIB)]);
+}
+
+#[test]
+fn a_launch_that_fails_for_want_of_memory_is_no_first_one() {
+    let ran = run("no room", &[]);
+    let oom = ran.report["oom"].as_array().expect("rows");
+    assert_eq!((oom.len(), &oom[0]["call"]), (1, &"cuLaunchKernel".into()));
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("launches", 91 * MIB),
+        ],
+    );
+}
+
+#[test]
+fn bytes_of_other_threads_are_never_booked() {
+    let ran = run("threads", &[]);
+    let lines = closed(&ran.report["devices"][0]["ledger"]["exit"], 16 * GIB);
+    let line = |name: &str| {
+        let found = lines.iter().find(|line| line.0 == name);
+        found.map_or(0, |line| line.1)
+    };
+    assert_eq!(line("device"), 0);
+    assert_eq!(line("contexts"), 512 * MIB);
+    // What could not be measured alone is the rest, and the last one could.
+    assert_eq!(line("code") + line("rest"), 802 * MIB);
+    assert!(line("code") >= 2 * MIB, "{lines:?}");
+    for row in ran.report["devices"][0]["costs"].as_array().expect("rows") {
+        if row["name"] == "code" {
+            let calls = row["calls"].as_u64().expect("a number");
+            assert_eq!(row["bytes"], calls * 2 * MIB);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_has_not_returned_may_have_a_part_in_it() {
+    let settings = [("OOMHOOK_SIM_STALL", "cuMemAlloc_v2#1=300ms")];
+    let ran = run("overlap", &settings);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("device", 64 * MIB),
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("rest", 2 * MIB),
+        ],
+    );
+}
+
+#[test]
+fn looks_do_not_fall_into_calls_that_have_not_said_what_they_took() {
+    let settings = [
+        ("OOMHOOK_SAMPLE", "10ms"),
+        (
+            "OOMHOOK_SIM_STALL",
+            "cuDevicePrimaryCtxRetain#1=200ms,cuModuleLoadData#1=15ms",
+        ),
+    ];
+    let ran = run("launches", &settings);
+    let points = ran.report["devices"][0]["over_time"].as_array();
+    let points = points.expect("points");
+    assert!(!points.is_empty());
+    for point in points {
+        assert_eq!(point["rest_bytes"], 0, "{points:#?}");
+    }
+    assert_eq!(ran.report["notes"], json!([]));
+}
+
+#[test]
+fn costs_outlive_the_events_that_are_thrown_away() {
+    let ran = run("churned", &[("OOMHOOK_KEEP", "256KiB")]);
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[
+            ("contexts", 512 * MIB),
+            ("code", 2 * MIB),
+            ("launches", 91 * MIB),
+        ],
+    );
+    assert_eq!(ran.report["contexts"][0]["site"], "open_primary");
+    let size = std::fs::metadata(&ran.trace).expect("the trace").len();
+    assert!(size < 1 << 20, "{size}");
+}

@@ -1,0 +1,282 @@
+//! The ledger beside other processes, and where NVML is not there, fails or does not know this process: everything adds
+//! up to the device's total, and what is not known is said.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use support::{Bench, MIB, Ran, Route};
+
+const GIB: u64 = 1 << 30;
+const TOTAL: u64 = 16 * GIB;
+/// What everything takes.
+const COSTS: [(&str, &str); 7] = [
+    ("OOMHOOK_SIM_CONTEXT", "512MiB"),
+    ("OOMHOOK_SIM_MODULE", "2MiB"),
+    ("OOMHOOK_SIM_LAUNCH", "90MiB"),
+    ("OOMHOOK_SIM_FUNCTION", "1MiB"),
+    ("OOMHOOK_SIM_STREAM", "3MiB"),
+    ("OOMHOOK_SIM_GRAPH_EXEC", "8MiB"),
+    ("OOMHOOK_SIM_STACK", "8192"),
+];
+/// Two processes on the first device, one on the second.
+const NEIGHBOURS: (&str, &str) = (
+    "OOMHOOK_SIM_NEIGHBOURS",
+    "0:4711:2GiB:/usr/bin/train.py,G0:4712:100MiB:Xorg,1:4713:1GiB:other",
+);
+/// What calls take in the program's part "crowd".
+const CALLS: [(&str, u64); 5] = [
+    ("code", 2 * MIB),
+    ("launches", 91 * MIB),
+    ("limits", 56 * MIB),
+    ("streams", 3 * MIB),
+    ("graph_execs", 8 * MIB),
+];
+
+fn program() -> PathBuf {
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    bench.build("ledger.c", Route::Driver, &[&simulator])
+}
+
+#[track_caller]
+fn run(part: &str, settings: &[(&str, &str)]) -> Ran {
+    let settings = [&COSTS, settings].concat();
+    let ran = Bench::shared().run(&program(), &[part], &settings);
+    ran.says(0, "");
+    ran
+}
+
+/// The same, if all went well but the report is on stderr.
+#[track_caller]
+fn text(part: &str, settings: &[(&str, &str)]) -> String {
+    run(part, &[settings, &[("OOMHOOK_REPORT", "stderr")]].concat()).stderr()
+}
+
+/// A text without its line breaks.
+fn in_one(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The lines of an account as (name, bytes); all of them make the total.
+#[track_caller]
+fn closed(lines: &Value) -> Vec<(&str, u64)> {
+    let lines = lines.as_array().expect("lines").iter();
+    let lines: Vec<_> = lines
+        .map(|line| {
+            let name = line["name"].as_str().expect("a name");
+            (name, line["bytes"].as_u64().expect("a number"))
+        })
+        .collect();
+    let sum: u64 = lines.iter().map(|line| line.1).sum();
+    assert_eq!(sum, TOTAL, "{lines:?}");
+    lines
+}
+
+/// Asserts what the accounts of the first device say at the peak, at the failure and at the exit: the memory of this
+/// process, these lines, and the rest and what is free.
+#[track_caller]
+fn accounts_are(ran: &Ran, lines: &[(&str, u64)], rest: u64) {
+    accounts_but_for_the_peak_are(ran, lines, rest);
+    account_is(ran, "peak", lines, rest);
+}
+
+#[track_caller]
+fn account_is(ran: &Ran, when: &str, lines: &[(&str, u64)], rest: u64) {
+    let own = [
+        ("device", 4 * GIB),
+        ("async", 10 * MIB),
+        ("pool_idle", 22 * MIB),
+    ];
+    let mut wanted = [&own, lines].concat();
+    wanted.push(("rest", rest));
+    let used: u64 = wanted.iter().map(|line| line.1).sum();
+    wanted.push(("free", TOTAL - used));
+    let lines = &ran.report["devices"][0]["ledger"][when];
+    assert_eq!(closed(lines), wanted, "{when}");
+}
+
+/// The same where the device was not looked at near the peak: what the pool kept then is not known.
+#[track_caller]
+fn accounts_but_for_the_peak_are(ran: &Ran, lines: &[(&str, u64)], rest: u64) {
+    let accounts = &ran.report["devices"][0]["ledger"];
+    assert_eq!(accounts["oom"], ran.report["oom"][0]["ledger"]);
+    closed(&accounts["peak"]);
+    for when in ["oom", "exit"] {
+        account_is(ran, when, lines, rest);
+    }
+    ran.is("/oom/0/total_bytes", TOTAL);
+    let free = closed(&accounts["oom"]).last().expect("free").1;
+    ran.is("/oom/0/free_bytes", free);
+}
+
+#[track_caller]
+fn notes_have(ran: &Ran, text: &str) {
+    let notes = ran.report["notes"].to_string();
+    assert!(notes.contains(text), "{notes}");
+}
+
+#[test]
+fn all_lines_make_the_total_beside_neighbours() {
+    let ran = run("crowd", &[NEIGHBOURS]);
+    let mut lines = vec![("contexts", 512 * MIB)];
+    lines.extend(CALLS);
+    lines.push(("other_processes", 2 * GIB + 100 * MIB));
+    accounts_are(&ran, &lines, 0);
+    let other =
+        |pid: u32, name: &str, bytes: u64| json!({"pid": pid, "name": name, "bytes": bytes});
+    assert_eq!(
+        ran.report["oom"][0]["others"],
+        json!([
+            other(4711, "/usr/bin/train.py", 2 * GIB),
+            other(4712, "Xorg", 100 * MIB)
+        ])
+    );
+    // What was measured while others were there is no certain figure; the context is counted by process.
+    let rows = ran.report["oom"][0]["ledger"].as_array().expect("lines");
+    let estimated = rows.iter().filter(|line| line["estimated"] == true);
+    let names: Vec<_> = estimated.map(|line| line["name"].as_str()).collect();
+    let calls = CALLS.iter().map(|call| Some(call.0));
+    assert_eq!(names, calls.chain([Some("rest")]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_neighbour_is_named_where_memory_ran_out() {
+    let said = text("crowd", &[NEIGHBOURS]);
+    let words = "2.1 GiB other processes (pid 4711 train.py 2.0 GiB, pid 4712 Xorg 100.0 MiB)";
+    assert_eq!(in_one(&said).matches(words).count(), 1, "{said}");
+    assert!(said.lines().count() <= 32, "{said}");
+    assert!(!said.contains("not explained"), "{said}");
+}
+
+#[test]
+fn what_belongs_to_nobody_is_the_drivers() {
+    let settings = [
+        ("OOMHOOK_SIM", "1x16GiB,free=15GiB"),
+        ("OOMHOOK_SIM_RESERVE", "615MiB"),
+    ];
+    let ran = run("crowd", &settings);
+    let mut lines = vec![("contexts", 512 * MIB)];
+    lines.extend(CALLS);
+    lines.push(("driver", GIB));
+    accounts_are(&ran, &lines, 0);
+}
+
+#[test]
+fn a_neighbour_that_grows_meanwhile_never_makes_more_than_there_is() {
+    let settings = [NEIGHBOURS, ("OOMHOOK_SIM_NEIGHBOUR_GROWS", "100MiB")];
+    let ran = run("crowd", &settings);
+    let accounts = &ran.report["devices"][0]["ledger"];
+    for when in ["peak", "oom", "exit"] {
+        let lines = closed(&accounts[when]);
+        assert!(lines.contains(&("device", 4 * GIB)), "{when}: {lines:?}");
+        assert!(
+            lines.contains(&("contexts", 512 * MIB)),
+            "{when}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn without_nvml_the_rest_is_what_it_would_tell_apart() {
+    // A folder with the driver alone.
+    let folder = Bench::shared().new_folder();
+    let driver = folder.join("libcuda.so.1");
+    std::os::unix::fs::symlink(&support::artefacts().simulator, driver).expect("a link");
+    let folder = folder.display().to_string();
+    for settings in [
+        &[NEIGHBOURS, ("LD_LIBRARY_PATH", folder.as_str())][..],
+        &[NEIGHBOURS, ("OOMHOOK_SIM_FAIL", "nvmlInit_v2#*=12")][..],
+        &[NEIGHBOURS, ("OOMHOOK_SAMPLE", "off")],
+    ] {
+        let ran = run("crowd", settings);
+        // Neither the context nor the neighbours, which the driver does not tell of.
+        accounts_but_for_the_peak_are(&ran, &CALLS, 512 * MIB + 2 * GIB + 100 * MIB);
+        assert_eq!(ran.report["oom"][0]["others"], json!([]));
+        let is_off = settings[1].0 == "OOMHOOK_SAMPLE";
+        if !is_off {
+            notes_have(&ran, "NVML (libnvidia-ml.so.1) cannot be used");
+        }
+        let said = text("crowd", settings);
+        let words = "2.6 GiB contexts and other processes";
+        assert!(in_one(&said).contains(words), "{said}");
+    }
+}
+
+#[test]
+fn an_nvml_that_lacks_parts_tells_what_it_has() {
+    // The first version of the question for memory counts what is kept from everybody.
+    let settings = [
+        NEIGHBOURS,
+        ("OOMHOOK_SIM_FAIL", "nvmlDeviceGetMemoryInfo_v2#*=13"),
+    ];
+    let ran = run("crowd", &settings);
+    let mut lines = vec![("contexts", 512 * MIB)];
+    lines.extend(CALLS);
+    lines.push(("other_processes", 2 * GIB + 100 * MIB));
+    accounts_are(&ran, &lines, 0);
+    // Nobody is listed: the device as a whole is all there is.
+    let settings = [
+        NEIGHBOURS,
+        (
+            "OOMHOOK_SIM_FAIL",
+            "nvmlDeviceGetComputeRunningProcesses_v3#*=3",
+        ),
+    ];
+    let ran = run("crowd", &settings);
+    accounts_are(&ran, &CALLS, 512 * MIB + 2 * GIB + 100 * MIB);
+    assert_eq!(ran.report["devices"][0]["latest"]["others"], Value::Null);
+}
+
+#[test]
+fn bytes_of_processes_may_be_unknown() {
+    let settings = [NEIGHBOURS, ("OOMHOOK_SIM_PROCESS_BYTES", "off")];
+    let ran = run("crowd", &settings);
+    accounts_are(&ran, &CALLS, 512 * MIB + 2 * GIB + 100 * MIB);
+    let latest = &ran.report["devices"][0]["latest"];
+    assert_eq!(latest["process_bytes"], Value::Null);
+    let pids = latest["others"].as_array().expect("others").iter();
+    let pids: Vec<_> = pids
+        .map(|one| (one["pid"].as_u64(), &one["bytes"]))
+        .collect();
+    assert_eq!(
+        pids,
+        [(Some(4711), &Value::Null), (Some(4712), &Value::Null)]
+    );
+}
+
+#[test]
+fn a_process_that_nvml_lists_by_another_number_is_not_taken_for_a_neighbour() {
+    let settings = [NEIGHBOURS, ("OOMHOOK_SIM_PID", "99")];
+    let ran = run("crowd", &settings);
+    accounts_are(&ran, &CALLS, 512 * MIB + 2 * GIB + 100 * MIB);
+    assert_eq!(ran.report["oom"][0]["others"], json!([]));
+    notes_have(
+        &ran,
+        "NVML lists the processes on GPU 0 by numbers that are not",
+    );
+}
+
+#[test]
+fn a_device_that_is_lost_is_said_once() {
+    let lost = "nvmlDeviceGetMemoryInfo_v2#*=15,nvmlDeviceGetMemoryInfo#*=15";
+    let ran = run("crowd", &[NEIGHBOURS, ("OOMHOOK_SIM_FAIL", lost)]);
+    accounts_but_for_the_peak_are(&ran, &CALLS, 512 * MIB + 2 * GIB + 100 * MIB);
+    notes_have(&ran, "NVML does not answer for GPU 0");
+    let notes = ran.report["notes"].as_array().expect("notes").iter();
+    let of_nvml = notes.filter(|note| note.as_str().is_some_and(|note| note.contains("NVML")));
+    assert_eq!(of_nvml.count(), 1);
+}
+
+#[test]
+fn looks_come_as_often_as_they_are_asked_for() {
+    let points = |period: &str| {
+        let ran = run("growing", &[("OOMHOOK_SAMPLE", period)]);
+        let points = ran.report["devices"][0]["over_time"].as_array();
+        points.map_or(0, Vec::len)
+    };
+    // 24 requests with 50 ms between; without NVML the driver is asked when something was measured, each 100 ms at most.
+    assert!(points("50ms") >= 15);
+    assert!((3..=13).contains(&points("off")));
+    assert!((1..=8).contains(&points("1h")));
+}
