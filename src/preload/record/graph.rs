@@ -185,6 +185,29 @@ impl Recipe for ChangesMemory {
     }
 }
 
+/// `cuGraphLaunch`: counted, and its memory looked at.
+pub struct LaunchGraph {
+    memory: ChangesMemory,
+}
+
+impl LaunchGraph {
+    /// On the current device.
+    pub fn here() -> LaunchGraph {
+        LaunchGraph {
+            memory: ChangesMemory::here(),
+        }
+    }
+}
+
+impl Recipe for LaunchGraph {
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == SUCCESS {
+            graphs::launched();
+        }
+        self.memory.after(call, code);
+    }
+}
+
 /// `cuGraphExecDestroy`: an object that goes, and with it perhaps memory.
 pub struct DestroyExec {
     object: super::object::Destroy,

@@ -1,0 +1,461 @@
+//! What is kept apart from blocks: pools, graphs, physical memory, memory that processes share. Keys of the JSON, and the
+//! ledger to them.
+
+use crate::objects;
+use crate::resolve::Resolver;
+use crate::schema::ObjectSite;
+use oomhook_ledger::announcements::Origin;
+use oomhook_ledger::pools::{PoolKind, PoolUse};
+use oomhook_ledger::{Ledger, RowId};
+use oomhook_trace::record::Object;
+use oomhook_trace::{Space, StackId};
+use serde::Serialize;
+use std::rc::Rc;
+
+/// A place in the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Spot {
+    /// The site.
+    pub site: Rc<str>,
+    /// The same with file and line.
+    pub label: Rc<str>,
+    /// Its library.
+    pub library: Rc<str>,
+}
+
+/// Who did something.
+#[derive(Clone, Debug, Serialize)]
+pub struct Doer {
+    /// From where.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// By which call.
+    pub call: Rc<str>,
+    /// When.
+    pub time_ns: u64,
+}
+
+/// A memory pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pool {
+    /// Device.
+    pub device: Option<u32>,
+    /// `default`, `own`, `imported`, `unknown`.
+    pub kind: PoolKind,
+    /// The driver was asked for the figures that follow; otherwise they are 0.
+    pub measured: bool,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Most bytes in use.
+    pub used_peak_bytes: u64,
+    /// Bytes reserved.
+    pub reserved_bytes: u64,
+    /// Most bytes reserved.
+    pub reserved_peak_bytes: u64,
+    /// Release threshold.
+    pub release_threshold_bytes: u64,
+    /// Reserved and not in use.
+    pub idle_bytes: u64,
+    /// Of these, what goes back at the next synchronisation: freed but not yet given back. An estimate.
+    pub pending_bytes: u64,
+    /// Bytes that live, by the calls that were seen.
+    pub live_bytes: u64,
+    /// Blocks that live.
+    pub live_blocks: u64,
+    /// Most bytes that lived.
+    pub live_peak_bytes: u64,
+    /// Blocks that ever came.
+    pub allocs: u64,
+    /// How often it was trimmed.
+    pub trims: u64,
+    /// What the trims gave back.
+    pub trimmed_bytes: u64,
+    /// Trims of which that could not be measured.
+    pub trims_unmeasured: u64,
+    /// Blocks freed on another stream than the allocation's.
+    pub other_stream_frees: u64,
+    /// Who made it, if that was seen.
+    pub made: Option<Doer>,
+    /// Who set the threshold last.
+    pub threshold_set: Option<Doer>,
+    /// Who destroyed it.
+    pub destroyed: Option<PoolEnd>,
+}
+
+/// The end of a pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolEnd {
+    /// By whom.
+    #[serde(flatten)]
+    pub by: Doer,
+    /// Bytes that lived then.
+    pub left_bytes: u64,
+    /// Blocks that lived then: the pool goes with the last of them.
+    pub left_blocks: u64,
+    /// Where most of that came from.
+    pub left_from: Option<Spot>,
+}
+
+/// Stream-ordered frees on another stream than the allocation's: right if the streams are ordered otherwise.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OtherStreamFrees {
+    /// How many.
+    pub frees: u64,
+    /// The first pairs of sites.
+    pub sites: Vec<OtherStreamSite>,
+}
+
+/// Blocks from one place that were freed by another on another stream.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherStreamSite {
+    /// Where they came from.
+    #[serde(flatten)]
+    pub from: Spot,
+    /// Who freed the first one.
+    pub freed_by: Doer,
+    /// How many.
+    pub frees: u64,
+}
+
+/// CUDA graphs.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Graphs {
+    /// Allocation nodes.
+    pub alloc_nodes: u64,
+    /// Nodes that free.
+    pub free_nodes: u64,
+    /// Bytes that the allocation nodes ask for.
+    pub requested_bytes: u64,
+    /// Bytes in use for them.
+    pub used_bytes: u64,
+    /// Most bytes that a device used.
+    pub used_peak_bytes: u64,
+    /// Bytes reserved for them.
+    pub reserved_bytes: u64,
+    /// Most bytes that a device reserved.
+    pub reserved_peak_bytes: u64,
+    /// Captures that gave a graph.
+    pub captures: u64,
+    /// Captures that failed.
+    pub failed_captures: u64,
+    /// Launches of executable graphs.
+    pub launches: u64,
+    /// Executable graphs that live.
+    pub execs_live: u64,
+    /// Who made these, most first.
+    pub execs: Vec<ObjectSite>,
+    /// Who added or captured the allocation nodes, most bytes first.
+    pub sites: Vec<NodeSite>,
+}
+
+/// Allocation nodes from one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeSite {
+    /// The place.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// By which call.
+    pub call: Rc<str>,
+    /// On which device.
+    pub device: Option<u32>,
+    /// How many.
+    pub nodes: u64,
+    /// Bytes that they ask for.
+    pub bytes: u64,
+}
+
+/// Physical memory, and what keeps it alive: references and mappings.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Vmm {
+    /// Handles whose memory lives.
+    pub handles: u64,
+    /// Bytes of them on devices.
+    pub physical_bytes: u64,
+    /// References to them.
+    pub references: u64,
+    /// Mappings of them.
+    pub mappings: u64,
+    /// Bytes of address space that the mappings cover.
+    pub mapped_bytes: u64,
+    /// Reserved addresses; they cost no memory.
+    pub va_bytes: u64,
+    /// Released and still mapped.
+    pub only_mapped: Vec<VmmSite>,
+    /// Not mapped (any more) and not released.
+    pub only_referenced: Vec<VmmSite>,
+}
+
+/// Handles from one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct VmmSite {
+    /// The place.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// On which device.
+    pub device: Option<u32>,
+    /// How many.
+    pub handles: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Memory that processes share.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Ipc {
+    /// Calls that offered memory to others.
+    pub exported: u64,
+    /// Calls that opened memory of others.
+    pub opened: u64,
+    /// Calls that closed it.
+    pub closed: u64,
+    /// What was offered.
+    pub exports: Vec<Exported>,
+    /// What was opened.
+    pub imports: Vec<Imported>,
+}
+
+/// Memory that was offered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exported {
+    /// Tells handles apart; null where they have no bytes to tell them by (files).
+    pub handle: Option<String>,
+    /// Device.
+    pub device: Option<u32>,
+    /// Bytes; 0 if not known.
+    pub bytes: u64,
+    /// How often it was offered.
+    pub times: u64,
+    /// By whom first.
+    pub by: Doer,
+    /// Where the block came from, if that was seen.
+    pub from: Option<Spot>,
+    /// Who freed it.
+    pub freed: Option<Doer>,
+}
+
+/// Memory that was opened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Imported {
+    /// As the owner's.
+    pub handle: Option<String>,
+    /// Device.
+    pub device: Option<u32>,
+    /// Bytes; 0 if not known.
+    pub bytes: u64,
+    /// How often it was opened.
+    pub opens: u64,
+    /// How often it was closed.
+    pub closes: u64,
+    /// When it was closed for good, also by the end of its context.
+    pub closed_ns: Option<u64>,
+    /// Who opened it first.
+    pub by: Doer,
+}
+
+impl Imported {
+    /// More opens than closes, and no context took it along.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.closed_ns.is_none()
+    }
+}
+
+fn spot(resolver: &mut Resolver<'_>, stack: StackId) -> Spot {
+    let stack = resolver.stack(stack);
+    Spot {
+        site: Rc::clone(&stack.site),
+        label: Rc::clone(&stack.label),
+        library: Rc::clone(&stack.library),
+    }
+}
+
+fn spot_of_row(ledger: &Ledger, resolver: &mut Resolver<'_>, row: Option<RowId>) -> Option<Spot> {
+    let stack = ledger.row(row?)?.key.stack;
+    Some(spot(resolver, stack))
+}
+
+fn doer(resolver: &mut Resolver<'_>, by: Origin) -> Doer {
+    Doer {
+        spot: spot(resolver, by.stack),
+        call: resolver.call(by.call),
+        time_ns: by.time_ns,
+    }
+}
+
+/// A pool grows by this, as measured: what is in use keeps whole steps.
+const STEP: u64 = 32 << 20;
+
+/// Bytes that the pool gives back at the next synchronisation: beyond what is in use and what it may keep.
+fn pending(pool: &PoolUse) -> u64 {
+    let in_use = pool.used.checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
+    pool.reserved.saturating_sub(in_use.max(pool.threshold))
+}
+
+/// Pools, in order of appearance.
+pub fn pools(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Pool> {
+    let pools = ledger.pools().map(|pool| Pool {
+        device: pool.device.map(u32::from),
+        kind: pool.kind,
+        measured: pool.asked,
+        used_bytes: pool.used,
+        used_peak_bytes: pool.used_high,
+        reserved_bytes: pool.reserved,
+        reserved_peak_bytes: pool.reserved_high,
+        release_threshold_bytes: pool.threshold,
+        idle_bytes: pool.reserved.saturating_sub(pool.used),
+        pending_bytes: pending(pool),
+        live_bytes: pool.live.bytes,
+        live_blocks: pool.live.blocks,
+        live_peak_bytes: pool.live_peak,
+        allocs: pool.allocs,
+        trims: pool.trims,
+        trimmed_bytes: pool.trimmed,
+        trims_unmeasured: pool.trims_unmeasured,
+        other_stream_frees: pool.freed_elsewhere,
+        made: pool.made.map(|by| doer(resolver, by)),
+        threshold_set: pool.threshold_set.map(|by| doer(resolver, by)),
+        destroyed: pool.destroyed.map(|by| PoolEnd {
+            by: doer(resolver, by),
+            left_bytes: pool.left.bytes,
+            left_blocks: pool.left.blocks,
+            left_from: spot_of_row(ledger, resolver, pool.left_from),
+        }),
+    });
+    pools.collect()
+}
+
+/// Frees on another stream, over all pools.
+pub fn other_stream_frees(ledger: &Ledger, resolver: &mut Resolver<'_>) -> OtherStreamFrees {
+    let pairs = ledger.pool_books().other_streams().iter();
+    OtherStreamFrees {
+        frees: ledger.pools().map(|pool| pool.freed_elsewhere).sum(),
+        sites: pairs
+            .filter_map(|pair| {
+                Some(OtherStreamSite {
+                    from: spot_of_row(ledger, resolver, Some(pair.row))?,
+                    freed_by: doer(resolver, pair.by),
+                    frees: pair.frees,
+                })
+            })
+            .collect(),
+    }
+}
+
+/// Graphs, over all devices.
+pub fn graphs(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Graphs {
+    let graphs = ledger.graphs();
+    let mut sites: Vec<NodeSite> = Vec::new();
+    for from in &graphs.sites {
+        let one = NodeSite {
+            spot: spot(resolver, from.stack),
+            call: resolver.call(from.call),
+            device: from.device.map(u32::from),
+            nodes: from.nodes,
+            bytes: from.bytes,
+        };
+        let same = |known: &&mut NodeSite| {
+            (&known.spot, &known.call, known.device) == (&one.spot, &one.call, one.device)
+        };
+        match sites.iter_mut().find(same) {
+            Some(known) => {
+                known.nodes += one.nodes;
+                known.bytes += one.bytes;
+            }
+            None => sites.push(one),
+        }
+    }
+    sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    Graphs {
+        alloc_nodes: graphs.alloc_nodes,
+        free_nodes: graphs.free_nodes,
+        requested_bytes: graphs.requested_bytes,
+        used_bytes: graphs.used(),
+        used_peak_bytes: graphs.used_high(),
+        reserved_bytes: graphs.reserved(),
+        reserved_peak_bytes: graphs.reserved_high(),
+        captures: graphs.captures,
+        failed_captures: graphs.failed_captures,
+        launches: graphs.launches,
+        execs_live: ledger.objects().count(Object::GraphExec).live,
+        execs: objects::sites(ledger, resolver, Object::GraphExec),
+        sites,
+    }
+}
+
+/// Physical memory that lives, and what keeps it.
+pub fn vmm(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vmm {
+    let va = ledger.devices().everywhere().get(Space::ReservedVa);
+    let mappings = ledger.physical().mappings();
+    let mut vmm = Vmm {
+        va_bytes: va.live.bytes,
+        mapped_bytes: mappings.map(|(_, mapping)| mapping.bytes).sum(),
+        ..Vmm::default()
+    };
+    for (block, hold) in ledger.physical_blocks() {
+        vmm.handles += 1;
+        vmm.references += u64::from(hold.references);
+        vmm.mappings += u64::from(hold.mappings);
+        if block.space == Space::Vmm {
+            vmm.physical_bytes += block.bytes;
+        }
+        let list = match (hold.references, hold.mappings) {
+            (0, _) => &mut vmm.only_mapped,
+            // A multicast object has no memory, and is not mapped before others have joined.
+            (_, 0) if block.bytes > 0 => &mut vmm.only_referenced,
+            _ => continue,
+        };
+        let Some(row) = ledger.row(block.row) else {
+            continue;
+        };
+        let one = VmmSite {
+            spot: spot(resolver, row.key.stack),
+            device: row.key.device.map(u32::from),
+            handles: 1,
+            bytes: block.bytes,
+        };
+        let same = |known: &&mut VmmSite| (&known.spot, known.device) == (&one.spot, one.device);
+        match list.iter_mut().find(same) {
+            Some(known) => {
+                known.handles += 1;
+                known.bytes += one.bytes;
+            }
+            None => list.push(one),
+        }
+    }
+    for list in [&mut vmm.only_mapped, &mut vmm.only_referenced] {
+        list.sort_by(|a, b| (b.bytes, &a.spot.label).cmp(&(a.bytes, &b.spot.label)));
+    }
+    vmm
+}
+
+/// What is shared with other processes.
+pub fn ipc(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Ipc {
+    let shares = ledger.shares();
+    let handle = |print: u64| (print != 0).then(|| format!("{print:016x}"));
+    let exports = shares.exports().iter().map(|export| Exported {
+        handle: handle(export.print),
+        device: export.device.map(u32::from),
+        bytes: export.bytes,
+        times: export.times,
+        by: doer(resolver, export.by),
+        from: spot_of_row(ledger, resolver, export.row),
+        freed: export.freed.map(|by| doer(resolver, by)),
+    });
+    let exports = exports.collect();
+    let imports = shares.imports().iter().map(|import| Imported {
+        handle: handle(import.print),
+        device: import.device.map(u32::from),
+        bytes: import.bytes,
+        opens: import.opens,
+        closes: import.closes,
+        closed_ns: import.closed_ns,
+        by: doer(resolver, import.by),
+    });
+    Ipc {
+        exported: shares.exported,
+        opened: shares.opened,
+        closed: shares.closed,
+        exports,
+        imports: imports.collect(),
+    }
+}
