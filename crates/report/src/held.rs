@@ -293,7 +293,12 @@ fn pending(pool: &PoolUse) -> u64 {
 
 /// Pools, in order of appearance.
 pub fn pools(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Pool> {
-    let pools = ledger.pools().map(|pool| Pool {
+    // Every device has a default pool; one that nobody used is not worth a line.
+    let is_used = |pool: &&PoolUse| {
+        let touched = pool.allocs + pool.trims > 0 || pool.threshold_set.is_some();
+        pool.kind != PoolKind::Default || touched || pool.asked
+    };
+    let pools = ledger.pools().filter(is_used).map(|pool| Pool {
         device: pool.device.map(u32::from),
         kind: pool.kind,
         measured: pool.asked,
