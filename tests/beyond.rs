@@ -74,7 +74,7 @@ fn a_captured_allocation_is_a_node_and_its_memory_the_drivers_figure() {
             .is("/graphs/failed_captures", 1)
             .is("/graphs/launches", 100)
             .is("/graphs/execs_live", 0)
-            .is("/graphs/used_peak_bytes", 16 * MIB)
+            .is("/graphs/used_peak_bytes", 33_554_432)
             .is("/graphs/sites/0/nodes", 1)
             .is("/graphs/sites/0/bytes", 16 * MIB)
             .is("/graphs/reserved_bytes", 0)

@@ -70,7 +70,8 @@ impl Ledger {
         if block.is_some() {
             self.physical.forget(slot);
             self.blocks.release(slot);
-            if let Some((class, address)) = block.filter(|of| of.0 == Class::Pointer)
+            if self.pools.lists_blocks()
+                && let Some((class, address)) = block.filter(|of| of.0 == Class::Pointer)
                 && self.blocks.find(class, address).is_none()
             {
                 self.pools.forget(address);

@@ -48,6 +48,7 @@ mod index;
 pub mod ledger;
 pub mod objects;
 pub mod oom;
+mod pool_ends;
 pub mod pools;
 pub mod replay;
 pub mod rows;

@@ -7,7 +7,6 @@ use crate::amount::Amount;
 use crate::announcements::Origin;
 use crate::blocks::{Block, Class};
 use crate::hash::Map;
-use crate::ledger::Ledger;
 use crate::rows::RowId;
 use oomhook_trace::record::{Deed, DeedKind};
 use oomhook_trace::{Event, Space, What};
@@ -95,11 +94,11 @@ pub struct OtherStream {
 /// All pools.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
-    books: Vec<PoolUse>,
-    by_handle: Map<u64, u32>,
+    pub(crate) books: Vec<PoolUse>,
+    pub(crate) by_handle: Map<u64, u32>,
     defaults: Map<Option<u8>, u32>,
     /// What a device's memory comes from, where the program chose another pool than the default.
-    current: Map<Option<u8>, u32>,
+    pub(crate) current: Map<Option<u8>, u32>,
     of_block: Map<u64, u32>,
     other_streams: Vec<OtherStream>,
 }
@@ -201,13 +200,20 @@ impl Pools {
         self.books.get_mut(number as usize)
     }
 
+    /// Any block is from another pool than a default one: the exception, so that all others cost nothing.
+    pub(crate) fn lists_blocks(&self) -> bool {
+        !self.of_block.is_empty()
+    }
+
     /// A block is about to be charged: it is from this pool (0: from the device's).
     pub(crate) fn comes(&mut self, event: &Event, space: Space, address: u64, pool: u64) {
         if Class::of(space) != Class::Pointer {
             return;
         }
-        // Another block may have had the address.
-        self.of_block.remove(&address);
+        if self.lists_blocks() {
+            // Another block may have had the address.
+            self.of_block.remove(&address);
+        }
         if space != Space::Async && pool == 0 {
             return;
         }
@@ -226,7 +232,7 @@ impl Pools {
     }
 
     /// The pool of a block on a device.
-    fn of(&self, block: &Block, device: Option<u8>) -> Option<u32> {
+    pub(crate) fn of(&self, block: &Block, device: Option<u8>) -> Option<u32> {
         let listed = match block.space {
             Space::Async | Space::Pinned | Space::Managed => self.of_block.get(&block.address),
             _ => return None,
@@ -348,7 +354,7 @@ impl Pools {
     }
 
     /// A block is freed on another stream.
-    fn freed_elsewhere(&mut self, by: Origin, block: &Block, device: Option<u8>) {
+    pub(crate) fn freed_elsewhere(&mut self, by: Origin, block: &Block, device: Option<u8>) {
         let Some(number) = self.of(block, device) else {
             return;
         };
@@ -367,7 +373,7 @@ impl Pools {
         }
     }
 
-    fn not_freed_elsewhere(&mut self, by: Origin, block: &Block, device: Option<u8>) {
+    pub(crate) fn not_freed_elsewhere(&mut self, by: Origin, block: &Block, device: Option<u8>) {
         if let Some(number) = self.of(block, device) {
             let frees = &mut self.books[number as usize].freed_elsewhere;
             *frees = frees.saturating_sub(1);
@@ -408,65 +414,3 @@ impl Pools {
         pools
     }
 }
-
-impl Ledger {
-    /// A pool is no more, but for the blocks that are left of it.
-    pub(crate) fn destroy_pool(&mut self, event: &Event, pool: u64) {
-        let Some(number) = self.pools.by_handle.remove(&pool) else {
-            return;
-        };
-        self.pools.current.retain(|_, current| *current != number);
-        let live = self.pools.books[number as usize].live;
-        let from = (live.blocks > 0).then(|| self.most_of_pool(number));
-        let book = &mut self.pools.books[number as usize];
-        book.destroyed = Some(event.into());
-        book.left = live;
-        book.left_from = from.flatten();
-        if live.blocks == 0 {
-            (book.used, book.reserved) = (0, 0);
-        }
-    }
-
-    /// The row that has most of a pool's living bytes.
-    fn most_of_pool(&mut self, number: u32) -> Option<RowId> {
-        if !self.may_scan() {
-            return None;
-        }
-        let mut sums: Map<RowId, u64> = Map::default();
-        for (_, block) in self.blocks.live() {
-            let device = self.rows.get(block.row).and_then(|row| row.key.device);
-            if self.pools.of(block, device) == Some(number) {
-                *sums.entry(block.row).or_default() += block.bytes;
-            }
-        }
-        let most = sums
-            .into_iter()
-            .max_by_key(|(row, bytes)| (*bytes, std::cmp::Reverse(*row)));
-        most.map(|(row, _)| row)
-    }
-
-    /// A stream-ordered free of a block; true if it is on another stream than the allocation.
-    pub(crate) fn free_on_stream(&mut self, event: &Event, family: Space, block: &Block) -> bool {
-        let What::Free { stream, .. } = event.what else {
-            return false;
-        };
-        let ordered = family == Space::Async && block.space == Space::Async;
-        // The default stream of a thread is another one in each thread.
-        let row = self.rows.get(block.row).map(|row| row.key);
-        let own = stream == PER_THREAD && row.is_some_and(|key| key.thread != event.thread);
-        let elsewhere = ordered && (stream != block.stream || own);
-        if elsewhere {
-            let device = row.and_then(|key| key.device);
-            self.pools.freed_elsewhere(event.into(), block, device);
-        }
-        elsewhere
-    }
-
-    pub(crate) fn undo_free_on_stream(&mut self, by: Origin, block: &Block) {
-        let device = self.rows.get(block.row).and_then(|row| row.key.device);
-        self.pools.not_freed_elsewhere(by, block, device);
-    }
-}
-
-/// `CU_STREAM_PER_THREAD`.
-const PER_THREAD: u64 = 2;
