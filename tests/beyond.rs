@@ -87,10 +87,13 @@ fn a_captured_allocation_is_a_node_and_its_memory_the_drivers_figure() {
             .is("/totals/allocs", 0);
         assert_eq!(ran.leaks(), []);
         let node = &ran.report["graphs"]["sites"][0];
-        assert_eq!(
-            (&node["site"], &node["call"]),
-            (&"capture".into(), &"cudaMallocAsync".into())
-        );
+        assert_eq!(node["site"], "capture");
+        // A runtime that is linked in has no names of its own to put on calls.
+        let call = match route {
+            Route::Shared => "cudaMallocAsync",
+            _ => "cuMemAllocAsync",
+        };
+        assert_eq!(node["call"], call);
         let exec = objects(&ran, "graph_exec");
         assert_eq!(
             (&exec["live"], &exec["created"], &exec["destroyed"]),
