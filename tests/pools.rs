@@ -151,6 +151,8 @@ fn a_pool_destroyed_with_blocks_in_it_is_named_with_both_sites() {
     ] {
         assert!(told[0].contains(part), "{part} in {}", told[0]);
     }
+    // Its figures are from before its end.
+    assert!(!notes.contains("idle"), "{notes}");
     ran.leaks_are(&[("take", 6 * MIB, 1)]);
 }
 

@@ -73,9 +73,11 @@ fn half_released(report: &Report) -> Vec<String> {
         let first = sites.first()?;
         let sum = |of: fn(&VmmSite) -> u64| -> u64 { sites.iter().map(of).sum() };
         let most = if sites.len() > 1 { "most " } else { "" };
+        let handles = sum(|site| site.handles);
+        let verb = if handles == 1 { "is" } else { "are" };
         Some(format!(
-            "{} of {} ({most}from {}) are {why}",
-            plural(sum(|site| site.handles), "physical handle"),
+            "{} of {} ({most}from {}) {verb} {why}",
+            plural(handles, "physical handle"),
             bytes(sum(|site| site.bytes)),
             first.spot.label
         ))
@@ -127,7 +129,8 @@ fn failed_captures(report: &Report) -> Option<String> {
 
 /// Bytes that only wait for a synchronisation.
 fn pending(report: &Report) -> Option<String> {
-    let waiting = report.pools.iter().filter(|pool| pool.pending_bytes > 0);
+    let waiting = report.pools.iter();
+    let waiting = waiting.filter(|pool| pool.pending_bytes > 0 && pool.destroyed.is_none());
     let all: u64 = waiting.clone().map(|pool| pool.pending_bytes).sum();
     (all > 0).then(|| {
         format!(
@@ -140,7 +143,11 @@ fn pending(report: &Report) -> Option<String> {
 
 /// Pools that keep memory for later, the devices of several in one sentence.
 fn idle_pools(report: &Report) -> Option<String> {
-    let kept = |pool: &Pool| pool.idle_bytes.saturating_sub(pool.pending_bytes);
+    // What is known of a destroyed pool is from before: it cannot be asked any more.
+    let kept = |pool: &Pool| match pool.destroyed {
+        None => pool.idle_bytes.saturating_sub(pool.pending_bytes),
+        Some(_) => 0,
+    };
     let idle: Vec<&Pool> = report.pools.iter().filter(|pool| kept(pool) > 0).collect();
     let all: u64 = idle.iter().map(|pool| kept(pool)).sum();
     idle.first()?;
