@@ -72,6 +72,11 @@ fn a_captured_allocation_is_a_node_and_its_memory_the_drivers_figure() {
         ran.says(0, "0 33554432 0\n")
             .is("/graphs/alloc_nodes", 1)
             .is("/graphs/failed_captures", 1)
+            .is("/graphs/launches", 100)
+            .is("/graphs/execs_live", 0)
+            .is("/graphs/used_peak_bytes", 33_554_432)
+            .is("/graphs/sites/0/nodes", 1)
+            .is("/graphs/sites/0/bytes", 16 * MIB)
             .is("/graphs/reserved_bytes", 0)
             .is("/graphs/reserved_peak_bytes", 33_554_432)
             .is("/devices/0/spaces/async/live_bytes", 0)
@@ -81,6 +86,14 @@ fn a_captured_allocation_is_a_node_and_its_memory_the_drivers_figure() {
             .is("/devices/0/peak_bytes", 33_554_432)
             .is("/totals/allocs", 0);
         assert_eq!(ran.leaks(), []);
+        let node = &ran.report["graphs"]["sites"][0];
+        assert_eq!(node["site"], "capture");
+        // A runtime that is linked in has no names of its own to put on calls.
+        let call = match route {
+            Route::Shared => "cudaMallocAsync",
+            _ => "cuMemAllocAsync",
+        };
+        assert_eq!(node["call"], call);
         let exec = objects(&ran, "graph_exec");
         assert_eq!(
             (&exec["live"], &exec["created"], &exec["destroyed"]),
@@ -93,6 +106,8 @@ fn a_captured_allocation_is_a_node_and_its_memory_the_drivers_figure() {
 fn graphs_that_are_kept_are_counted_with_their_makers() {
     let ran = beyond(Route::Shared, "graphs kept");
     ran.says(0, "").is("/graphs/alloc_nodes", 3);
+    ran.is("/graphs/launches", 3).is("/graphs/execs_live", 3);
+    assert_eq!(ran.report["graphs"]["execs"][0]["site"], "keep_graph");
     let exec = objects(&ran, "graph_exec");
     assert_eq!(exec["live"], 3);
     assert_eq!(exec["sites"][0]["site"], "keep_graph");

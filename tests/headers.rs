@@ -131,6 +131,7 @@ fn c_width(parameter: &str) -> Width {
             "Mode",
             "Kind",
             "_enum",
+            "_attribute",
             "CUmemAllocationType",
         ]
         .iter()

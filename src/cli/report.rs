@@ -8,7 +8,7 @@ use crate::symbols::Files;
 use clap::{Args, ValueEnum};
 use oomhook_report::table::{self, At, By};
 use oomhook_report::text::{self, Style};
-use oomhook_report::{Report, Reports, Suppressions, sentences};
+use oomhook_report::{Report, Reports, Suppressions, sentences, sharing};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -178,23 +178,25 @@ fn word(at: At) -> &'static str {
 /// Texts of all traces; processes of which there is nothing to tell get one line, except the first.
 fn texts(traces: &[Trace], symbols: &mut Files, style: &Style) -> String {
     let mut text = String::new();
-    for (place, trace) in traces.iter().enumerate() {
-        text.push_str(&text_of(trace, place, symbols, style));
+    let reports: Vec<Report> = traces.iter().map(|trace| trace.report(symbols)).collect();
+    for ((place, trace), report) in traces.iter().enumerate().zip(&reports) {
+        text.push_str(&text_of(trace, report, place, style));
     }
+    let freed = sentences::freed_while_open(&sharing::shared(&reports));
+    text.push_str(&text::notes(freed.as_slice(), style));
     text
 }
 
-fn text_of(trace: &Trace, place: usize, symbols: &mut Files, style: &Style) -> String {
-    let report = trace.report(symbols);
-    if place > 0 && text::is_unremarkable(&report) {
-        return text::one_line(&report, style);
+fn text_of(trace: &Trace, report: &Report, place: usize, style: &Style) -> String {
+    if place > 0 && text::is_unremarkable(report) {
+        return text::one_line(report, style);
     }
     let style = Style {
         trace: Some(trace.path.to_string_lossy().into_owned()),
         pid: trace.owner.and_then(|owner| owner.pid),
         ..style.clone()
     };
-    let text = text::render(&report, &style);
+    let text = text::render(report, &style);
     if place > 0 { format!("\n{text}") } else { text }
 }
 
@@ -223,7 +225,8 @@ pub fn print_run(
             .entry(pattern::expand(pattern, &trace.header))
             .or_default();
         let place = usize::from(!file.is_empty());
-        file.push_str(&text_of(trace, place, symbols, &Style::default()));
+        let report = trace.report(symbols);
+        file.push_str(&text_of(trace, &report, place, &Style::default()));
     }
     let began = traces
         .iter()

@@ -6,7 +6,7 @@ use oomhook_trace::{Record, Space};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// a = address, b = bytes, c = requested, d = context (in the space `async`: the pool), e = stream.
+    /// a = address, b = bytes, c = requested, d = context (with `FROM_POOL`: the pool), e = stream.
     Alloc,
     /// a = requested, b = free, c = total, d = code, e = address of a range to be registered, `KNOWN_*` flags.
     AllocFailed,
@@ -43,6 +43,8 @@ pub enum Kind {
     Limit,
     /// a = bytes (signed), b = kind of cost, c = estimated.
     Cost,
+    /// a = subject, b = value, c = other, d = kind of deed.
+    Deed,
     /// Name of the thread in a and b, tid in c.
     Thread,
     /// Name of the thread in a and b.
@@ -55,6 +57,8 @@ pub enum Kind {
 pub const KNOWN_REQUESTED: u8 = 1;
 /// `Raw::flags`: free and total bytes of the device are known.
 pub const KNOWN_FREE: u8 = 2;
+/// `Raw::flags`: the block belongs to a pool, not to a context.
+pub const FROM_POOL: u8 = 4;
 
 /// No device, or not known.
 pub const NO_DEVICE: u8 = u8::MAX;

@@ -71,6 +71,9 @@ pub enum Effect {
         slot: Slot,
         /// The call was of another family.
         crossed: bool,
+        /// It was ordered by another stream than the allocation.
+        #[serde(default)]
+        elsewhere: bool,
     },
     /// Mappings went.
     Unmapped {

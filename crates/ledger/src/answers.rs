@@ -8,12 +8,14 @@ use crate::costs::Costs;
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
-use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
+use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::Objects;
 use crate::oom::OutOfMemory;
+use crate::pools::{PoolUse, Pools};
 use crate::rows::{Row, RowId};
-use crate::vmm::Physical;
-use oomhook_trace::ThreadId;
+use crate::shares::Shares;
+use crate::vmm::{Hold, Physical};
+use oomhook_trace::{Space, ThreadId};
 
 impl Ledger {
     /// Counts over the whole process.
@@ -119,7 +121,34 @@ impl Ledger {
 
     /// Pools, as last seen.
     pub fn pools(&self) -> impl Iterator<Item = &PoolUse> {
-        self.pools.values()
+        self.pools.iter()
+    }
+
+    /// Everything about pools.
+    #[must_use]
+    pub fn pool_books(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// What is shared with other processes.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// Living physical memory with what keeps it; also other processes' that is mapped here.
+    pub fn physical_blocks(&self) -> impl Iterator<Item = (&Block, Hold)> {
+        let holds = |(slot, block)| (block, self.physical.hold(slot));
+        let all = self
+            .blocks
+            .live()
+            .filter(|(slot, block)| match block.space {
+                Space::Vmm => true,
+                Space::Pinned => self.physical.knows(*slot),
+                Space::Imported => self.physical.hold(*slot).mappings > 0,
+                _ => false,
+            });
+        all.map(holds)
     }
 
     /// Threads that made a call, by number.

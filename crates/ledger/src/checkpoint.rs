@@ -12,10 +12,12 @@ use crate::devices::Devices;
 use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::Ended;
-use crate::ledger::{End, Ledger, PoolUse, ThreadUse, Totals};
+use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
+use crate::pools::{PoolUse, Pools, SavedPools};
 use crate::rows::{Lately, Row, RowKey};
+use crate::shares::Shares;
 use crate::vmm::{Hold, Mapping};
 use oomhook_trace::record::LiveBlock;
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
@@ -55,6 +57,8 @@ struct Saved {
     threads: Vec<(ThreadId, ThreadUse)>,
     exited: Vec<ThreadId>,
     pools: Vec<PoolUse>,
+    pool_blocks: SavedPools,
+    shares: Shares,
     objects: SavedObjects,
     #[serde(default)]
     costs: Costs,
@@ -107,6 +111,7 @@ impl Ledger {
         let holds = self.physical.holds();
         let mappings = self.physical.mappings();
         let announcements = self.announcements.iter();
+        let (pools, pool_blocks) = self.pools.save();
         Saved {
             totals: self.totals,
             devices: self.devices.clone(),
@@ -130,7 +135,9 @@ impl Ledger {
             anomalies: self.anomalies.clone(),
             threads: self.threads(),
             exited: self.definitions.exited(),
-            pools: self.pools.values().copied().collect(),
+            pools,
+            pool_blocks,
+            shares: self.shares.clone(),
             objects: self.objects.save(),
             costs: self.costs.clone(),
             graphs: self.graphs.clone(),
@@ -198,11 +205,8 @@ impl Ledger {
             oom: saved.oom,
             anomalies: saved.anomalies,
             threads: saved.threads.into_iter().collect(),
-            pools: saved
-                .pools
-                .into_iter()
-                .map(|usage| (usage.pool, usage))
-                .collect(),
+            pools: Pools::restore(saved.pools, saved.pool_blocks),
+            shares: saved.shares,
             objects: Objects::restore(saved.objects),
             costs: saved.costs,
             graphs: saved.graphs,
@@ -219,6 +223,7 @@ impl Ledger {
             ledger.rows.restore(row_of(row));
         }
         ledger.contexts.reindex();
+        ledger.shares.reindex();
         ledger.oom.reindex();
         for ended in saved.history {
             ledger.history.remember(ended);
@@ -320,9 +325,14 @@ fn renumber(one: &Announcement, new: &impl Fn(Slot) -> Option<Slot>) -> Announce
         Effect::Dereferenced { slot } => Effect::Dereferenced {
             slot: or_none(*slot),
         },
-        Effect::Freed { slot, crossed } => Effect::Freed {
+        Effect::Freed {
+            slot,
+            crossed,
+            elsewhere,
+        } => Effect::Freed {
             slot: or_none(*slot),
             crossed: *crossed,
+            elsewhere: *elsewhere,
         },
         Effect::Unmapped { mappings } => Effect::Unmapped {
             mappings: mappings

@@ -205,6 +205,10 @@ impl Ledger {
                 self.blocks.hide(*slot);
                 self.remember(event.into(), &block, cause);
                 *self.released.of(cause).get_mut(block.space) += block.amount();
+                self.shares.freed(&block, event.into());
+                if block.space == Space::Imported {
+                    self.shares.release(block.address, event.time_ns);
+                }
                 self.end(*slot);
             }
         }
@@ -241,6 +245,9 @@ impl Ledger {
         if self.blocks.find(class, block.address).is_some() {
             // The address was given out again, so the block did go.
             return;
+        }
+        if block.space == Space::Imported {
+            self.shares.unrelease(block.address);
         }
         self.blocks.show(slot);
         self.revive(event, slot);

@@ -113,6 +113,7 @@ impl Definitions {
             | Record::HostMemory(_)
             | Record::Cost(_)
             | Record::Sample(_)
+            | Record::Deed(_)
             | Record::Event(_) => return false,
         }
         true

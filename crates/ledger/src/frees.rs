@@ -65,9 +65,17 @@ impl Ledger {
     /// Empties the slot of a block that has ended.
     pub(crate) fn vacate(&mut self, slot: Slot) {
         let block = self.blocks.get(slot);
-        if block.is_some_and(|block| block.state == State::Limbo) {
+        let ended = block.filter(|block| block.state == State::Limbo);
+        let block = ended.map(|block| (Class::of(block.space), block.address));
+        if block.is_some() {
             self.physical.forget(slot);
             self.blocks.release(slot);
+            if self.pools.lists_blocks()
+                && let Some((class, address)) = block.filter(|of| of.0 == Class::Pointer)
+                && self.blocks.find(class, address).is_none()
+            {
+                self.pools.forget(address);
+            }
         }
     }
 
@@ -89,6 +97,10 @@ impl Ledger {
     }
 
     fn free_known(&mut self, event: &Event, family: Space, slot: Slot) -> Effect {
+        let imported = self.blocks.get(slot).copied();
+        if let Some(block) = imported.filter(|block| block.space == Space::Imported) {
+            self.shares.close(block.address, event.time_ns);
+        }
         let counts_references = family == Space::Vmm || self.physical.knows(slot);
         let mut mappings = 0;
         if counts_references {
@@ -106,6 +118,8 @@ impl Ledger {
         self.blocks.hide(slot);
         self.remember(event.into(), &block, Cause::Freed);
         self.count_free(event, &block);
+        self.shares.freed(&block, event.into());
+        let elsewhere = self.free_on_stream(event, family, &block);
         let crossed = is_crossed(family, block.space);
         if crossed {
             let subject = Some(subject(&block));
@@ -116,7 +130,11 @@ impl Ledger {
         if mappings == 0 {
             self.end(slot);
         }
-        Effect::Freed { slot, crossed }
+        Effect::Freed {
+            slot,
+            crossed,
+            elsewhere,
+        }
     }
 
     fn count_free(&mut self, event: &Event, block: &Block) {
@@ -165,7 +183,12 @@ impl Ledger {
         };
         let origin = announcement.origin;
         match announcement.effect {
-            Effect::Freed { slot, crossed } => {
+            Effect::Freed {
+                slot,
+                crossed,
+                elsewhere,
+            } => {
+                self.undo_share(slot, Some(origin), elsewhere);
                 self.undo_free(event, &announcement, slot, crossed, code);
             }
             Effect::FreeUnknown { family, counted } => {
@@ -180,6 +203,7 @@ impl Ledger {
                 }
             }
             Effect::Dereferenced { slot } => {
+                self.undo_share(slot, None, false);
                 self.physical.change(slot, |hold| hold.references += 1);
                 self.note_failed_free(origin, slot, code);
             }
@@ -194,6 +218,22 @@ impl Ledger {
             Effect::Released { ref slots, context } => self.undo_release(event, slots, context),
         }
         self.finalise(&announcement);
+    }
+
+    /// A free that did not happen neither closed nor took what processes share. `freed`: the whole block was freed, by that.
+    fn undo_share(&mut self, slot: Slot, freed: Option<Origin>, elsewhere: bool) {
+        let Some(block) = self.blocks.get(slot).copied() else {
+            return;
+        };
+        if block.space == Space::Imported {
+            self.shares.unclose(block.address);
+        }
+        if let Some(origin) = freed {
+            self.shares.unfreed(&block, origin);
+            if elsewhere {
+                self.undo_free_on_stream(origin, &block);
+            }
+        }
     }
 
     fn undo_free(
@@ -219,6 +259,7 @@ impl Ledger {
             rival.effect = Effect::Freed {
                 slot,
                 crossed: false,
+                elsewhere: false,
             };
             let by = rival.origin;
             if self.physical.knows(slot) {
@@ -226,6 +267,7 @@ impl Ledger {
             }
             self.totals.untracked_frees = self.totals.untracked_frees.saturating_sub(1);
             self.remember(by, &block, Cause::Freed);
+            self.shares.freed(&block, by);
             self.blame_double_free(origin, &block, code);
             return;
         }
@@ -308,11 +350,19 @@ impl Ledger {
         });
     }
 
-    fn find_around(&mut self, class: Class, address: u64) -> Option<Subject> {
-        if !class.has_interior() || self.scanned > SCAN_BUDGET {
-            return None;
+    /// True if all blocks may be looked at once more.
+    pub(crate) fn may_scan(&mut self) -> bool {
+        if self.scanned > SCAN_BUDGET {
+            return false;
         }
         self.scanned += self.blocks.scan_cost();
+        true
+    }
+
+    pub(crate) fn find_around(&mut self, class: Class, address: u64) -> Option<Subject> {
+        if !class.has_interior() || !self.may_scan() {
+            return None;
+        }
         let mut live = self.blocks.live();
         live.find(|(_, block)| Class::of(block.space) == class && block.contains_inside(address))
             .map(|(_, block)| subject(block))

@@ -4,7 +4,8 @@
 
 use crate::blocks::{Block, State};
 use crate::ledger::Ledger;
-use oomhook_trace::{Event, Space, What};
+use oomhook_trace::record::CallId;
+use oomhook_trace::{Event, Space, StackId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,17 +38,60 @@ pub struct Graphs {
     pub captures: u64,
     /// Captures that did not.
     pub failed_captures: u64,
+    /// Launches of executable graphs.
+    pub launches: u64,
+    /// Who added the nodes that allocate, in order of the first one.
+    pub sites: Vec<NodeSite>,
     memory: BTreeMap<u8, GraphMemory>,
     /// What nodes will give. A launch may leave it to a stream-ordered free, which is then no free of a block.
     addresses: BTreeSet<u64>,
 }
 
+/// Nodes that allocate, from one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSite {
+    /// Who added them; of a captured call, the stack of the capture.
+    pub stack: StackId,
+    /// By which call.
+    pub call: CallId,
+    /// On which device.
+    pub device: Option<u8>,
+    /// How many.
+    pub nodes: u64,
+    /// Bytes that they ask for.
+    pub bytes: u64,
+}
+
+/// Places of nodes kept; the list is searched, so it is short.
+const MOST_SITES: usize = 256;
+
 /// Addresses of nodes kept.
 const MOST_ADDRESSES: usize = 65_536;
 
 impl Graphs {
-    pub(crate) fn alloc_node(&mut self, address: u64, bytes: u64) {
+    pub(crate) fn alloc_node(&mut self, event: &Event) {
+        let What::GraphAlloc { address, bytes, .. } = event.what else {
+            return;
+        };
         self.alloc_nodes += 1;
+        let same = |site: &NodeSite| {
+            (site.stack, site.call, site.device) == (event.stack, event.call, event.device)
+        };
+        match self.sites.iter().position(same) {
+            Some(at) => {
+                let site = &mut self.sites[at];
+                site.nodes += 1;
+                site.bytes = site.bytes.saturating_add(bytes);
+            }
+            None if self.sites.len() < MOST_SITES => self.sites.push(NodeSite {
+                stack: event.stack,
+                call: event.call,
+                device: event.device,
+                nodes: 1,
+                bytes,
+            }),
+            None => {}
+        }
         self.requested_bytes = self.requested_bytes.saturating_add(bytes);
         if self.addresses.len() < MOST_ADDRESSES {
             self.addresses.insert(address);
@@ -73,6 +117,19 @@ impl Graphs {
             .map(|memory| memory.reserved_high)
             .max()
             .unwrap_or(0)
+    }
+
+    /// Bytes in use over all devices.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.memory.values().map(|memory| memory.used).sum()
+    }
+
+    /// Most bytes that any one device used.
+    #[must_use]
+    pub fn used_high(&self) -> u64 {
+        let high = self.memory.values().map(|memory| memory.used_high);
+        high.max().unwrap_or(0)
     }
 
     /// Reserved bytes over all devices.

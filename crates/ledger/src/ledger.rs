@@ -13,9 +13,11 @@ use crate::hash::Map;
 use crate::history::{Ended, History};
 use crate::objects::Objects;
 use crate::oom::{self, Failure, LastFree, OutOfMemory};
+use crate::pools::Pools;
 use crate::rows::{Row, RowId, RowKey, Rows};
+use crate::shares::Shares;
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{EndKind, HostMemory, LiveBlock, Object};
+use oomhook_trace::record::{Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -70,25 +72,6 @@ pub struct ThreadUse {
     pub frees: u64,
 }
 
-/// A pool's figures, as last seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolUse {
-    /// The pool.
-    pub pool: u64,
-    /// Its device.
-    pub device: Option<u8>,
-    /// Bytes in use.
-    pub used: u64,
-    /// Most bytes in use.
-    pub used_high: u64,
-    /// Bytes reserved.
-    pub reserved: u64,
-    /// Most bytes reserved.
-    pub reserved_high: u64,
-    /// Release threshold.
-    pub threshold: u64,
-}
-
 /// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -115,7 +98,8 @@ pub struct Ledger {
     pub(crate) oom: OutOfMemory,
     pub(crate) anomalies: Anomalies,
     pub(crate) threads: Map<ThreadId, ThreadUse>,
-    pub(crate) pools: BTreeMap<u64, PoolUse>,
+    pub(crate) pools: Pools,
+    pub(crate) shares: Shares,
     pub(crate) objects: Objects,
     pub(crate) costs: Costs,
     pub(crate) graphs: Graphs,
@@ -136,7 +120,7 @@ impl Ledger {
     /// Bytes that a device's pools keep and nobody uses, by their latest figures.
     #[must_use]
     pub fn pool_idle(&self, device: u8) -> u64 {
-        pool_idle(&self.pools, Some(device))
+        self.pools.idle(Some(device))
     }
 
     /// Takes in a record. Records must come in the order of the trace.
@@ -159,7 +143,7 @@ impl Ledger {
                 self.costs.look(Look {
                     sample: sample.clone(),
                     tracked,
-                    pool_idle: pool_idle(&self.pools, device),
+                    pool_idle: self.pools.idle(device),
                     costs: self.costs.sum(sample.device),
                     counts: Object::ALL
                         .into_iter()
@@ -168,9 +152,23 @@ impl Ledger {
                         .collect(),
                 });
             }
+            Record::Deed(deed) => {
+                self.last_ns = self.last_ns.max(deed.time_ns);
+                self.deed(deed);
+            }
             definition => {
                 self.definitions.define(definition);
             }
+        }
+    }
+
+    fn deed(&mut self, deed: &Deed) {
+        match deed.kind {
+            Some(DeedKind::Launches) => self.graphs.launches += deed.value,
+            Some(DeedKind::Export) => self.export(deed),
+            Some(DeedKind::Open) => self.shares.import(deed),
+            Some(kind) => self.pools.deed(deed, kind),
+            None => {}
         }
     }
 
@@ -207,17 +205,24 @@ impl Ledger {
             }
             What::ContextDestroy { context } => self.destroy_context(event, context),
             What::Reset => self.reset(event),
-            What::PoolState { pool, .. } => {
-                let usage = pool_use(event);
-                self.pools.insert(pool, usage);
-            }
+            What::PoolState { .. } => self.pools.state(event),
             What::Created {
                 object,
                 handle,
                 bytes,
-            } => self.objects.create(event, object, handle, bytes),
-            What::Destroyed { object, handle } => self.objects.destroy(object, handle),
-            What::GraphAlloc { address, bytes, .. } => self.graphs.alloc_node(address, bytes),
+            } => {
+                if object == Object::Pool {
+                    self.pools.made(event, handle);
+                }
+                self.objects.create(event, object, handle, bytes);
+            }
+            What::Destroyed { object, handle } => {
+                if object == Object::Pool {
+                    self.destroy_pool(event, handle);
+                }
+                self.objects.destroy(object, handle);
+            }
+            What::GraphAlloc { .. } => self.graphs.alloc_node(event),
             What::GraphFree { .. } => self.graphs.free_nodes += 1,
             What::GraphMemory { .. } => self.graph_memory(event),
             What::CaptureEnd { ok: true } => self.graphs.captures += 1,
@@ -262,7 +267,7 @@ impl Ledger {
             requested,
             context,
             stream,
-            ..
+            pool,
         } = event.what
         else {
             return;
@@ -297,6 +302,7 @@ impl Ledger {
         };
         let slot = self.blocks.place(block);
         self.blocks.show(slot);
+        self.pools.comes(event, space, address, pool);
         self.charge(&block, event.time_ns);
         self.count_alloc(event, &block);
         let ended = self.ended_bytes(event.device);
@@ -369,7 +375,7 @@ impl Ledger {
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
-            group.pool_idle = pool_idle(&self.pools, event.device);
+            group.pool_idle = self.pools.idle(event.device);
             if let Some(device) = event.device {
                 let taken = self.costs.taken(device);
                 group.taken = taken
@@ -442,6 +448,7 @@ impl Ledger {
         row.settle(device.peak.number);
         row.note_the_time(window(self.last_ns));
         row.live += amount;
+        self.pools.charge(block, row.key.device);
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
             device.grow(amount, self.totals.allocs, time_ns);
@@ -462,6 +469,7 @@ impl Ledger {
         row.settle(device.peak.number);
         row.note_the_time(window(self.last_ns));
         row.live -= amount;
+        self.pools.discharge(block, row.key.device);
         device.spaces.get_mut(block.space).live -= amount;
         if block.space.is_device() {
             device.live -= amount;
@@ -508,14 +516,6 @@ fn tracked(device: &DeviceUse) -> Vec<(Space, u64)> {
     let live = spaces.map(|(space, usage)| (space, usage.live.bytes));
     live.filter(|(space, bytes)| space.is_device() && *bytes > 0)
         .collect()
-}
-
-/// Bytes that the device's pools keep and nobody uses, as last seen.
-fn pool_idle(pools: &BTreeMap<u64, PoolUse>, device: Option<u8>) -> u64 {
-    let pools = pools.values().filter(|pool| pool.device == device);
-    pools
-        .map(|pool| pool.reserved.saturating_sub(pool.used))
-        .sum()
 }
 
 /// Beginning of the window before the present one.
@@ -571,27 +571,4 @@ fn largest_rows(rows: &Rows, device: Option<u8>, space: Option<Space>) -> Vec<(R
     found.sort_by_key(|(id, live)| (std::cmp::Reverse(live.bytes), *id));
     found.truncate(oom::MOST_ROWS);
     found
-}
-
-fn pool_use(event: &Event) -> PoolUse {
-    let What::PoolState {
-        pool,
-        used,
-        used_high,
-        reserved,
-        reserved_high,
-        threshold,
-    } = event.what
-    else {
-        return PoolUse::default();
-    };
-    PoolUse {
-        pool,
-        device: event.device,
-        used,
-        used_high,
-        reserved,
-        reserved_high,
-        threshold,
-    }
 }

@@ -22,6 +22,8 @@
 //! | [`objects`] | modules, graphs, streams and their like, by kind and by maker |
 //! | [`graphs`] | nodes that allocate, and the memory that the driver keeps for graphs |
 //! | [`oom`] | failed allocations |
+//! | [`pools`] | memory pools: the driver's figures, and the books beside them |
+//! | [`shares`] | what was offered to other processes, and what was opened of theirs |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
 //! | [`checkpoint`] | the whole state, to go on from it elsewhere |
@@ -46,8 +48,11 @@ mod index;
 pub mod ledger;
 pub mod objects;
 pub mod oom;
+mod pool_ends;
+pub mod pools;
 pub mod replay;
 pub mod rows;
+pub mod shares;
 pub mod vmm;
 
 pub use amount::{Amount, SpaceUse};

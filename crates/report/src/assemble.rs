@@ -1,14 +1,15 @@
 //! A ledger to the JSON.
 
 use crate::clean;
+use crate::held;
 use crate::leaks;
 use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver, Stack};
 use crate::schema::{
     Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, CostSite, Device, DeviceLook, Gone,
-    Host, Oom, Peak, Pool, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread,
-    Tool, Totals, Va,
+    Host, Oom, Peak, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool,
+    Totals, Va,
 };
 use crate::sentences;
 use crate::sites;
@@ -100,10 +101,13 @@ impl Report {
             },
             oom,
             anomalies: anomalies(ledger, resolver),
-            pools: pools(ledger),
+            pools: held::pools(ledger, resolver),
+            other_stream_frees: held::other_stream_frees(ledger, resolver),
+            vmm: held::vmm(ledger, resolver),
+            ipc: held::ipc(ledger, resolver),
             contexts: contexts(ledger, resolver),
             cuda_modules: objects::modules(ledger),
-            graphs: objects::graphs(ledger),
+            graphs: held::graphs(ledger, resolver),
             objects: objects::all(ledger, resolver),
             limits: objects::limits(ledger),
             phases: Vec::new(),
@@ -168,6 +172,7 @@ pub fn process(header: &Header, ledger: &Ledger, facts: &Facts) -> Process {
         local_rank: process.local_rank,
         job: process.job.clone(),
         start_time: units::timestamp(process.start_unix_ns),
+        start_unix_ns: process.start_unix_ns,
         duration_ns: facts.so_far_ns.unwrap_or(0).max(ledger.last_ns()),
         end: match end.map(|end| end.kind) {
             Some(EndKind::Exit) => ProcessEnd::Exit,
@@ -449,20 +454,6 @@ fn anomaly(one: &Anomaly, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Anoma
         block,
         ended,
     }
-}
-
-fn pools(ledger: &Ledger) -> Vec<Pool> {
-    ledger
-        .pools()
-        .map(|pool| Pool {
-            device: pool.device.map(u32::from),
-            used_bytes: pool.used,
-            used_peak_bytes: pool.used_high,
-            reserved_bytes: pool.reserved,
-            reserved_peak_bytes: pool.reserved_high,
-            release_threshold_bytes: pool.threshold,
-        })
-        .collect()
 }
 
 fn contexts(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Context> {

@@ -11,6 +11,8 @@
 //! | [`sites`] | blocks summed by site |
 //! | [`leaks`] | what is left at the end, and of which kind |
 //! | [`objects`] | what holds memory that no allocation call shows |
+//! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
+//! | [`sharing`] | who has whose memory, over several processes |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
@@ -33,6 +35,7 @@ pub mod capacity;
 pub mod clean;
 pub mod failures;
 pub mod gate;
+pub mod held;
 pub mod leaks;
 mod leaves;
 pub mod merge;
@@ -43,6 +46,7 @@ pub mod resolve;
 pub mod schema;
 pub mod sentences;
 pub mod settings;
+pub mod sharing;
 pub mod signals;
 pub mod sites;
 pub mod suppress;

@@ -1,6 +1,7 @@
 //! Several processes as one report. Devices are matched by UUID, never by ordinal.
 
 use crate::schema::{Device, LeakClass, Report, SCHEMA_VERSION, Totals};
+use crate::sharing::{self, Shared};
 use serde::Serialize;
 use std::rc::Rc;
 
@@ -24,6 +25,10 @@ pub struct Merged {
     pub devices: Vec<MergedDevice>,
     /// What is left at the end, by site, largest first.
     pub leaks: Vec<MergedLeak>,
+    /// Blocks that one of them offered and another one opened: the owner's, and counted there alone.
+    pub shared: Vec<Shared>,
+    /// Opened memory whose owner is none of these processes, or cannot be told.
+    pub imports_unmatched: u64,
 }
 
 /// A device that several processes may share.
@@ -41,6 +46,8 @@ pub struct MergedDevice {
     pub processes: u64,
     /// Live device bytes of all of them at their ends.
     pub live_bytes: u64,
+    /// Bytes that they had open of other processes at their ends; they are none of the above.
+    pub imported_bytes: u64,
     /// The highest peak of one process.
     pub highest_peak_bytes: u64,
     /// The process with that peak.
@@ -84,6 +91,12 @@ impl Reports {
             }
             add_leaks(&mut merged.leaks, report);
         }
+        merged.shared = sharing::shared(&processes);
+        let imports: u64 = processes
+            .iter()
+            .map(|report| report.ipc.imports.len() as u64)
+            .sum();
+        merged.imports_unmatched = imports.saturating_sub(merged.shared.len() as u64);
         merged
             .leaks
             .sort_by_key(|leak| std::cmp::Reverse(leak.bytes));
@@ -121,6 +134,7 @@ fn add_device(devices: &mut Vec<MergedDevice>, report: &Report, device: &Device)
                 total_bytes: device.total_bytes,
                 processes: 0,
                 live_bytes: 0,
+                imported_bytes: 0,
                 highest_peak_bytes: 0,
                 highest_peak_pid: 0,
                 peak_bytes: 0,
@@ -130,6 +144,8 @@ fn add_device(devices: &mut Vec<MergedDevice>, report: &Report, device: &Device)
             &mut devices[last]
         }
     };
+    let imported = device.spaces.get("imported");
+    sum.imported_bytes += imported.map_or(0, |usage| usage.live_bytes);
     if device.peak_bytes == 0 {
         return;
     }

@@ -1,7 +1,7 @@
 //! What holds memory that no allocation call shows: modules, graphs, streams and their like; and the limits.
 
 use crate::resolve::Resolver;
-use crate::schema::{Graphs, Limit, Modules, ObjectSite, Objects};
+use crate::schema::{Limit, Modules, ObjectSite, Objects};
 use oomhook_ledger::Ledger;
 use oomhook_trace::record::Object;
 use std::rc::Rc;
@@ -16,17 +16,6 @@ pub fn modules(ledger: &Ledger) -> Modules {
         modules.unloaded += count.destroyed;
     }
     modules
-}
-
-/// Graphs, over all devices.
-pub fn graphs(ledger: &Ledger) -> Graphs {
-    let graphs = ledger.graphs();
-    Graphs {
-        alloc_nodes: graphs.alloc_nodes,
-        reserved_bytes: graphs.reserved(),
-        reserved_peak_bytes: graphs.reserved_high(),
-        failed_captures: graphs.failed_captures,
-    }
 }
 
 /// Every kind that was ever made, with the makers of the living ones.
@@ -46,7 +35,8 @@ pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Objects> {
         .collect()
 }
 
-fn sites(ledger: &Ledger, resolver: &mut Resolver<'_>, kind: Object) -> Vec<ObjectSite> {
+/// Who made the living ones of a kind, most first.
+pub fn sites(ledger: &Ledger, resolver: &mut Resolver<'_>, kind: Object) -> Vec<ObjectSite> {
     let made = ledger.objects().sites().iter();
     let mut sites: Vec<ObjectSite> = Vec::new();
     for from in made.filter(|from| from.object == kind && from.count.live > 0) {

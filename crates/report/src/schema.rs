@@ -1,6 +1,7 @@
 //! The JSON, key by key. Keys may be added; these keep their meaning. What this version does not measure yet is
 //! present and empty.
 
+use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,6 +40,12 @@ pub struct Report {
     pub anomalies: Anomalies,
     /// Memory pools, as last seen.
     pub pools: Vec<Pool>,
+    /// Stream-ordered frees on another stream than the allocation's.
+    pub other_stream_frees: OtherStreamFrees,
+    /// Physical memory apart from addresses: what keeps it.
+    pub vmm: Vmm,
+    /// Memory that processes share.
+    pub ipc: Ipc,
     /// Contexts, in order of appearance.
     pub contexts: Vec<Context>,
     /// Loaded device code.
@@ -85,6 +92,9 @@ pub struct Process {
     pub job: Option<String>,
     /// When recording began, RFC 3339 in UTC.
     pub start_time: String,
+    /// The same in nanoseconds since 1970.
+    #[serde(skip)]
+    pub start_unix_ns: u64,
     /// From there to the last event.
     pub duration_ns: u64,
     /// How it ended.
@@ -692,23 +702,6 @@ pub struct AnomalyEnd {
     pub stack: Rc<[Rc<Frame>]>,
 }
 
-/// A memory pool.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Pool {
-    /// Device.
-    pub device: Option<u32>,
-    /// Bytes in use.
-    pub used_bytes: u64,
-    /// Most bytes in use.
-    pub used_peak_bytes: u64,
-    /// Bytes reserved.
-    pub reserved_bytes: u64,
-    /// Most bytes reserved.
-    pub reserved_peak_bytes: u64,
-    /// Release threshold.
-    pub release_threshold_bytes: u64,
-}
-
 /// A context.
 #[derive(Clone, Debug, Serialize)]
 pub struct Context {
@@ -769,19 +762,6 @@ pub struct Modules {
     pub loaded: u64,
     /// Unloaded.
     pub unloaded: u64,
-}
-
-/// CUDA graphs.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Graphs {
-    /// Allocation nodes.
-    pub alloc_nodes: u64,
-    /// Bytes reserved for them.
-    pub reserved_bytes: u64,
-    /// Most bytes that a device reserved.
-    pub reserved_peak_bytes: u64,
-    /// Captures that failed.
-    pub failed_captures: u64,
 }
 
 /// Objects of one kind that hold memory which no allocation call shows.

@@ -9,10 +9,12 @@ use oomhook_trace::record::Object;
 
 mod failures;
 mod gates;
+mod held;
 mod names;
 mod pretended;
 pub use failures::*;
 pub use gates::*;
+pub use held::freed_while_open;
 pub use names::*;
 pub use pretended::*;
 
@@ -430,7 +432,7 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
             count(beyond)
         ));
     }
-    notes.extend(idle_pools(report));
+    notes.extend(held::held(report));
     notes.extend(unused_contexts(report));
     notes.extend(growth_beside(report));
     if let Some(via) = report
@@ -535,29 +537,6 @@ fn managed_beyond(report: &Report) -> Option<String> {
         "managed memory of {} exceeds device by {} bytes{others}: it pages to the host",
         bytes(*managed),
         count(*most)
-    ))
-}
-
-/// Pools that keep memory for later, the devices of several in one sentence.
-fn idle_pools(report: &Report) -> Option<String> {
-    let idle = report.pools.iter().filter_map(|pool| {
-        let idle = pool.reserved_bytes.checked_sub(pool.used_bytes)?;
-        (idle > 0).then_some((pool.device, idle))
-    });
-    let idle: Vec<(Option<u32>, u64)> = idle.collect();
-    let all: u64 = idle.iter().map(|(_, idle)| idle).sum();
-    let (first, _) = idle.first()?;
-    let place = match idle.iter().all(|(device, _)| device == first) {
-        true => gpu(*first),
-        false => "several GPUs".to_owned(),
-    };
-    let (pools, keep) = match idle.len() {
-        1 => ("a memory pool".to_owned(), "keeps"),
-        number => (plural(number as u64, "memory pool"), "keep"),
-    };
-    Some(format!(
-        "{pools} on {place} {keep} {} idle: retained, not leaked (the release threshold allows it)",
-        bytes(all)
     ))
 }
 

@@ -323,6 +323,73 @@ impl Cost {
     pub const ALL_BACK: i64 = i64::MIN;
 }
 
+/// What was done with a pool, a graph or memory that processes share, and is no block that comes or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum DeedKind {
+    /// `subject` is the device's default pool.
+    DefaultPool = 1,
+    /// `subject` is the pool from which the device's memory comes from now on.
+    CurrentPool = 2,
+    /// `subject` is a pool of another process.
+    ImportedPool = 3,
+    /// The release threshold of pool `subject` was set to `value`.
+    Threshold = 4,
+    /// Pool `subject` was trimmed to `value` bytes; `other` is what it gave back plus one, or 0 if that is not known.
+    Trim = 5,
+    /// `value` executable graphs were launched.
+    Launches = 6,
+    /// Memory at `subject` was offered to other processes, `value` bytes (0: not known); `other` is the print of the
+    /// handle that they get (0: it has none that they could be told by).
+    Export = 7,
+    /// Another process's memory was opened at `subject`, `value` bytes; `other` is the print of its handle.
+    Open = 8,
+}
+
+impl DeedKind {
+    /// Every kind.
+    pub const ALL: [DeedKind; 8] = [
+        DeedKind::DefaultPool,
+        DeedKind::CurrentPool,
+        DeedKind::ImportedPool,
+        DeedKind::Threshold,
+        DeedKind::Trim,
+        DeedKind::Launches,
+        DeedKind::Export,
+        DeedKind::Open,
+    ];
+
+    /// The kind with this wire number.
+    #[must_use]
+    pub fn from_wire(value: u64) -> Option<DeedKind> {
+        DeedKind::ALL.into_iter().find(|kind| *kind as u64 == value)
+    }
+}
+
+/// Something that was done; the numbers mean what [`DeedKind`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deed {
+    /// When.
+    pub time_ns: u64,
+    /// In which thread.
+    pub thread: ThreadId,
+    /// On which device, if known.
+    pub device: Option<u8>,
+    /// By which call.
+    pub call: CallId,
+    /// From which stack.
+    pub stack: StackId,
+    /// What was done; `None`: a kind of a later version.
+    pub kind: Option<DeedKind>,
+    /// To what.
+    pub subject: u64,
+    /// A number.
+    pub value: u64,
+    /// Another number.
+    pub other: u64,
+}
+
 /// Another process on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Other {
@@ -645,6 +712,8 @@ pub enum Record {
     Cost(Cost),
     /// A look at a whole device.
     Sample(Sample),
+    /// Something was done with a pool, a graph or shared memory.
+    Deed(Deed),
     /// Something the reader should be told, in plain words.
     Note {
         /// When.

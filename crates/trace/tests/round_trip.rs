@@ -1,7 +1,8 @@
 //! What is written is read back; what is damaged is stepped over and said.
 
 use oomhook_trace::record::{
-    Code, Cost, CostKind, Device, EndKind, HostMemory, Library, LiveBlock, Object, Other, Sample,
+    Code, Cost, CostKind, Deed, DeedKind, Device, EndKind, HostMemory, Library, LiveBlock, Object,
+    Other, Sample,
 };
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
@@ -95,6 +96,28 @@ fn every_kind() -> Vec<Record> {
             kind: CostKind::Launch,
             bytes: i64::MIN,
             estimated: true,
+        }),
+        Record::Deed(Deed {
+            time_ns: max,
+            thread: u32::MAX,
+            device: Some(u8::MAX),
+            call: u16::MAX,
+            stack: u32::MAX,
+            kind: Some(DeedKind::Open),
+            subject: max,
+            value: max,
+            other: max,
+        }),
+        Record::Deed(Deed {
+            time_ns: 0,
+            thread: 0,
+            device: None,
+            call: 0,
+            stack: 0,
+            kind: None,
+            subject: 0,
+            value: 0,
+            other: 0,
         }),
         Record::Sample(Sample::default()),
         Record::Sample(Sample {

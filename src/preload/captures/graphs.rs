@@ -13,6 +13,23 @@ static MEMORY_NODES: AtomicBool = AtomicBool::new(false);
 /// Used and reserved bytes as last sent, mixed into one number for each device.
 static LAST: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
+/// Launches that the writer has not taken yet: an event for each would cost more than it tells.
+static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+
+/// An executable graph was launched.
+#[inline]
+pub fn launched() {
+    LAUNCHES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Launches since this was asked last.
+pub fn take_launches() -> u64 {
+    match LAUNCHES.load(Ordering::Relaxed) {
+        0 => 0,
+        _ => LAUNCHES.swap(0, Ordering::Relaxed),
+    }
+}
+
 /// A graph got a node that allocates.
 pub fn has_memory_nodes() {
     MEMORY_NODES.store(true, Ordering::Relaxed);

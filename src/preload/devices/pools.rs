@@ -3,10 +3,11 @@
 use super::super::captures;
 use super::super::channel;
 use super::super::hooks::abi::{Code, DeviceOrdinal, LOCATION_DEVICE, Location, Pool, SUCCESS};
-use super::super::raw::{NO_DEVICE, Raw};
+use super::super::raw::{Kind, NO_DEVICE, Raw};
 use super::super::record::Call;
 use super::super::state::Recorder;
 use super::driver_function;
+use oomhook_trace::record::DeedKind;
 use oomhook_trace::{Event, Record, Space, What};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -17,12 +18,17 @@ static POOLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
 const MANAGED: i32 = 2;
 
-/// Notes a pool: what is allocated from it is stream-ordered memory on a device, pinned memory on the host, or managed.
-pub fn remember(pool: u64, kind: i32, location: Location) {
-    let device = match location.kind {
+/// The device of a place; `NO_DEVICE` for the host.
+pub fn device_at(location: Location) -> u8 {
+    match location.kind {
         LOCATION_DEVICE => u8::try_from(location.id).unwrap_or(NO_DEVICE),
         _ => NO_DEVICE,
-    };
+    }
+}
+
+/// Notes a pool: what is allocated from it is stream-ordered memory on a device, pinned memory on the host, or managed.
+pub fn remember(pool: u64, kind: i32, location: Location) {
+    let device = device_at(location);
     let space = match (kind, device) {
         (MANAGED, _) => Space::Managed,
         (_, NO_DEVICE) => Space::Pinned,
@@ -120,6 +126,55 @@ fn event(time_ns: u64, thread: u32, device: u8, what: What) -> Record {
     })
 }
 
+/// Devices whose default pool has been told, a bit each.
+static INTRODUCED: AtomicU64 = AtomicU64::new(0);
+
+/// Tells which is the device's default pool, before the first memory from it.
+#[inline]
+pub fn introduce(call: &Call, device: u8) {
+    if device < 64 && INTRODUCED.load(Ordering::Relaxed) & (1 << device) == 0 {
+        introduce_first(call, device);
+    }
+}
+
+#[cold]
+fn introduce_first(call: &Call, device: u8) {
+    // The first allocation after the capture is as good.
+    if captures::any() {
+        return;
+    }
+    if INTRODUCED.fetch_or(1 << device, Ordering::AcqRel) & (1 << device) == 0
+        && let Some(pool) = default(device)
+    {
+        call.send(deed(DeedKind::DefaultPool, pool, device));
+    }
+}
+
+/// Something was done with a pool.
+pub fn deed(kind: DeedKind, pool: u64, device: u8) -> Raw {
+    Raw {
+        a: pool,
+        d: kind as u64,
+        device,
+        ..Raw::new(Kind::Deed)
+    }
+}
+
+/// The device of a pool, if the program has told us.
+pub fn device_of(pool: u64) -> u8 {
+    place(pool).map_or(NO_DEVICE, |(_, device)| device)
+}
+
+/// Bytes that the pool has reserved; `None` while any capture is in progress.
+pub fn reserved(pool: u64) -> Option<u64> {
+    at_ease(|| attribute(pool, 5)).flatten()
+}
+
+/// Sends the figures of a pool that the program has just changed.
+pub fn send_new_state(call: &Call, pool: u64) {
+    at_ease(|| send_state(call, pool));
+}
+
 /// Sends the figures of one pool.
 pub fn send_state(call: &Call, pool: u64) {
     if let Some(what) = figures(pool) {
@@ -141,19 +196,23 @@ pub fn send_states(recorder: &Recorder) {
 }
 
 fn send_while_at_ease(recorder: &Recorder, thread: u32) {
+    let states = at_ease(|| all_states(recorder, thread));
+    for record in states.into_iter().flatten() {
+        channel::send(&recorder.sender, Raw::boxed(record));
+    }
+}
+
+/// Asks something that spoils captures: nothing while there is one.
+fn at_ease<T>(ask: impl FnOnce() -> T) -> Option<T> {
     if captures::any() {
-        return;
+        return None;
     }
     // A capture that another thread begins at this very moment would be spoiled by our question, unless this thread says
     // that it is at ease.
-    let Some(before) = exchange_capture_mode(RELAXED) else {
-        return;
-    };
-    let states = all_states(recorder, thread);
+    let before = exchange_capture_mode(RELAXED)?;
+    let answer = ask();
     exchange_capture_mode(before);
-    for record in states {
-        channel::send(&recorder.sender, Raw::boxed(record));
-    }
+    Some(answer)
 }
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.

@@ -14,10 +14,11 @@ use crate::preload::record::context::{
     CreateContext, DestroyContext, ReleasePrimary, ResetPrimary,
 };
 use crate::preload::record::graph::{
-    AddAllocNode, AddFreeNode, AddNode, AllocParameters, ChangesMemory, DestroyExec, NodeParameters,
+    AddAllocNode, AddFreeNode, AddNode, AllocParameters, ChangesMemory, DestroyExec, LaunchGraph,
+    NodeParameters,
 };
 use crate::preload::record::import::{
-    ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
+    Export, ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
 };
 use crate::preload::record::info::{MemoryInfo, TotalMemory};
 use crate::preload::record::memory::{Allocate, Free, Host, Out};
@@ -25,7 +26,9 @@ use crate::preload::record::object::{
     Create, Destroy, Launch, LoadCode, OnlyOutOfMemory, SetLimit,
 };
 use crate::preload::record::pitch::{AllocatePitch, AllocatePitch3D};
-use crate::preload::record::pool::{CreatePool, DestroyPool, GetPool};
+use crate::preload::record::pool::{
+    CreatePool, DestroyPool, GetPool, ImportPool, SetPool, SetPoolAttribute, TrimPool,
+};
 use crate::preload::record::resolve::Resolve;
 use crate::preload::record::virtual_memory::{
     CreateHandle, CreateMulticast, MapHandle, MulticastProperties, RetainHandle, Unmap,
@@ -72,11 +75,16 @@ driver_table! {
     fn cuMemFreeAsync_ptsz(pointer: DevicePointer, stream: Stream) as "cuMemFreeAsync" => Free::on_stream(pointer, stream, true);
     fn cuMemPoolCreate(pool: *mut Pool, properties: *const PoolProperties) as "cuMemPoolCreate" => CreatePool::new(pool, properties);
     fn cuMemPoolDestroy(pool: Pool) as "cuMemPoolDestroy" => DestroyPool::new(pool);
-    fn cuMemPoolTrimTo(pool: Pool, keep: usize) as "cuMemPoolTrimTo" => Pass;
+    fn cuMemPoolTrimTo(pool: Pool, keep: usize) as "cuMemPoolTrimTo" => TrimPool::new(pool, keep);
+    fn cuMemPoolSetAttribute(pool: Pool, attribute: c_int, value: *mut c_void) as "cuMemPoolSetAttribute" => SetPoolAttribute::new(pool, attribute, value);
+    fn cuDeviceSetMemPool(device: DeviceOrdinal, pool: Pool) as "cuDeviceSetMemPool" => SetPool::of_device(device, pool);
+    fn cuMemSetMemPool(location: *mut Location, kind: c_int, pool: Pool) as "cuMemSetMemPool" => SetPool::of_place(location, kind, pool);
 
     fn cuMemPoolSetAccess(pool: Pool, access: *const c_void, count: usize) as "cuMemPoolSetAccess" => OnlyOutOfMemory;
-    fn cuMemPoolImportFromShareableHandle(pool: *mut Pool, handle: *mut c_void, kind: c_int, flags: c_ulonglong) as "cuMemPoolImportFromShareableHandle" => Create::new(Object::Pool, pool);
-    fn cuMemPoolImportPointer(pointer: *mut DevicePointer, pool: Pool, data: *mut c_void) as "cuMemPoolImportPointer" => ImportPointer::new(pointer);
+    fn cuMemPoolImportFromShareableHandle(pool: *mut Pool, handle: *mut c_void, kind: c_int, flags: c_ulonglong) as "cuMemPoolImportFromShareableHandle" => ImportPool::new(pool);
+    fn cuMemPoolImportPointer(pointer: *mut DevicePointer, pool: Pool, data: *mut c_void) as "cuMemPoolImportPointer" => ImportPointer::of_data(pointer, data);
+    fn cuMemPoolExportPointer(data: *mut c_void, pointer: DevicePointer) as "cuMemPoolExportPointer" => Export::pointer(data, pointer);
+    fn cuMemPoolExportToShareableHandle(handle: *mut c_void, pool: Pool, kind: c_int, flags: c_ulonglong) as "cuMemPoolExportToShareableHandle" => Export::file(pool as u64, 0);
     fn cuMemGetDefaultMemPool(pool: *mut Pool, location: *mut Location, kind: c_int) as "cuMemGetDefaultMemPool" => GetPool::new(pool, location, kind);
     fn cuMemGetMemPool(pool: *mut Pool, location: *mut Location, kind: c_int) as "cuMemGetMemPool" => GetPool::new(pool, location, kind);
 
@@ -103,9 +111,12 @@ driver_table! {
     fn cuMipmappedArrayCreate(array: *mut Array, descriptor: *const Descriptor3D, levels: c_uint) as "cuMipmappedArrayCreate" => CreateArray::from3d(array, descriptor, levels);
     fn cuMipmappedArrayDestroy(array: Array) as "cuMipmappedArrayDestroy" => Free::new(Space::Array, array as u64);
 
-    // Memory that is owned elsewhere.
-    fn cuIpcOpenMemHandle(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer);
-    fn cuIpcOpenMemHandle_v2(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer);
+    // Memory that is owned elsewhere, and memory that others may open.
+    fn cuIpcGetMemHandle(handle: *mut IpcHandle, pointer: DevicePointer) as "cuIpcGetMemHandle" => Export::pointer(handle.cast(), pointer);
+    fn cuMemExportToShareableHandle(to: *mut c_void, handle: VmmHandle, kind: c_int, flags: c_ulonglong) as "cuMemExportToShareableHandle" => Export::file(handle, 0);
+    fn cuMemGetHandleForAddressRange(to: *mut c_void, pointer: DevicePointer, bytes: usize, kind: c_int, flags: c_ulonglong) as "cuMemGetHandleForAddressRange" => Export::file(pointer, bytes);
+    fn cuIpcOpenMemHandle(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer, &handle);
+    fn cuIpcOpenMemHandle_v2(pointer: *mut DevicePointer, handle: IpcHandle, flags: c_uint) as "cuIpcOpenMemHandle" => ImportPointer::new(pointer, &handle);
     fn cuIpcCloseMemHandle(pointer: DevicePointer) as "cuIpcCloseMemHandle" => Free::new(Space::Imported, pointer);
     fn cuImportExternalMemory(memory: *mut External, descriptor: *const ExternalMemory) as "cuImportExternalMemory" => ImportExternal::memory(memory, descriptor);
     fn cuExternalMemoryGetMappedBuffer(pointer: *mut DevicePointer, memory: External, descriptor: *const ExternalBuffer) as "cuExternalMemoryGetMappedBuffer" => ImportExternal::buffer(pointer, descriptor);
@@ -128,8 +139,8 @@ driver_table! {
     fn cuGraphExecDestroy(exec: Graph) as "cuGraphExecDestroy" => DestroyExec::new(exec);
     fn cuGraphUpload(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::launching(exec);
     fn cuGraphUpload_ptsz(exec: Graph, stream: Stream) as "cuGraphUpload" => ChangesMemory::launching(exec);
-    fn cuGraphLaunch(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::launching(exec);
-    fn cuGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cuGraphLaunch" => ChangesMemory::launching(exec);
+    fn cuGraphLaunch(exec: Graph, stream: Stream) as "cuGraphLaunch" => LaunchGraph::new(exec);
+    fn cuGraphLaunch_ptsz(exec: Graph, stream: Stream) as "cuGraphLaunch" => LaunchGraph::new(exec);
     fn cuDeviceGraphMemTrim(device: DeviceOrdinal) as "cuDeviceGraphMemTrim" => ChangesMemory::on(device);
 
     // Code.
@@ -256,6 +267,11 @@ runtime_table! {
     fn cudaMemPoolTrimTo(pool: Pool, keep: usize) as "cudaMemPoolTrimTo" => Pass;
 
     // Named only: the driver hooks below record.
+    fn cudaMemPoolSetAttribute(pool: Pool, attribute: c_int, value: *mut c_void) as "cudaMemPoolSetAttribute" => Pass;
+    fn cudaDeviceSetMemPool(device: c_int, pool: Pool) as "cudaDeviceSetMemPool" => Pass;
+    fn cudaIpcGetMemHandle(handle: *mut IpcHandle, pointer: *mut c_void) as "cudaIpcGetMemHandle" => Pass;
+    fn cudaMemPoolExportToShareableHandle(handle: *mut c_void, pool: Pool, kind: c_int, flags: c_uint) as "cudaMemPoolExportToShareableHandle" => Pass;
+    fn cudaMemPoolExportPointer(data: *mut c_void, pointer: *mut c_void) as "cudaMemPoolExportPointer" => Pass;
     fn cudaMemPoolImportFromShareableHandle(pool: *mut Pool, handle: *mut c_void, kind: c_int, flags: c_uint) as "cudaMemPoolImportFromShareableHandle" => Pass;
     fn cudaMemPoolImportPointer(pointer: *mut *mut c_void, pool: Pool, data: *mut c_void) as "cudaMemPoolImportPointer" => Pass;
     fn cudaMallocArray(array: *mut Array, description: *const c_void, width: usize, height: usize, flags: c_uint) as "cudaMallocArray" => Pass;

@@ -209,6 +209,33 @@ impl Recipe for ChangesMemory {
     }
 }
 
+/// `cuGraphLaunch`: counted, and its memory looked at.
+pub struct LaunchGraph {
+    memory: ChangesMemory,
+}
+
+impl LaunchGraph {
+    /// This executable graph.
+    pub fn new(exec: *mut c_void) -> LaunchGraph {
+        LaunchGraph {
+            memory: ChangesMemory::launching(exec),
+        }
+    }
+}
+
+impl Recipe for LaunchGraph {
+    fn cost(&self) -> Option<CostKind> {
+        self.memory.cost()
+    }
+
+    fn after(&mut self, call: &Call, code: Code) {
+        if code == SUCCESS {
+            graphs::launched();
+        }
+        self.memory.after(call, code);
+    }
+}
+
 /// `cuGraphExecDestroy`: an object that goes, and with it perhaps memory.
 pub struct DestroyExec {
     object: super::object::Destroy,

@@ -4,9 +4,10 @@
 use super::memory::allocated;
 use super::{Call, Recipe, failure};
 use crate::preload::devices;
-use crate::preload::hooks::abi::{Code, SUCCESS, VmmHandle};
+use crate::preload::hooks::abi::{Code, IpcHandle, SUCCESS, VmmHandle};
 use crate::preload::raw::{Kind, Raw};
 use oomhook_trace::Space;
+use oomhook_trace::record::DeedKind;
 use std::ffi::c_void;
 
 fn imported(call: &Call, address: u64, bytes: u64, requested: u64) {
@@ -27,15 +28,103 @@ fn imported(call: &Call, address: u64, bytes: u64, requested: u64) {
     );
 }
 
+/// Once more than its block says: the same memory may be opened several times, and `print` tells whose it is.
+fn opened(call: &Call, address: u64, bytes: u64, print: u64) {
+    let device = devices::current(call).device;
+    let raw = Raw {
+        a: address,
+        b: bytes,
+        c: print,
+        ..Raw::new(Kind::Deed)
+    };
+    call.send_here(Raw {
+        d: DeedKind::Open as u64,
+        device,
+        ..raw
+    });
+}
+
+/// What others get to open memory with.
+enum Handle {
+    /// A handle that can be told by its bytes.
+    Bytes(*const IpcHandle),
+    /// A file, which has another number in each process.
+    File,
+}
+
+/// Memory is offered to other processes.
+pub struct Export {
+    address: u64,
+    bytes: u64,
+    handle: Handle,
+}
+
+impl Export {
+    /// `cuIpcGetMemHandle`, `cuMemPoolExportPointer`: 64 bytes are written to `handle`.
+    pub fn pointer(handle: *const c_void, address: u64) -> Export {
+        Export {
+            address,
+            bytes: 0,
+            handle: Handle::Bytes(handle.cast()),
+        }
+    }
+
+    /// `cuMemExportToShareableHandle` and its like: a file is written.
+    pub fn file(subject: u64, bytes: usize) -> Export {
+        Export {
+            address: subject,
+            bytes: bytes as u64,
+            handle: Handle::File,
+        }
+    }
+}
+
+impl Recipe for Export {
+    fn after(&mut self, call: &Call, code: Code) {
+        if code != SUCCESS {
+            return;
+        }
+        let print = match self.handle {
+            // SAFETY: the driver has just written 64 bytes there, successfully.
+            Handle::Bytes(handle) => unsafe { handle.as_ref() }.map_or(0, IpcHandle::print),
+            Handle::File => 0,
+        };
+        let raw = Raw {
+            a: self.address,
+            b: self.bytes,
+            c: print,
+            ..Raw::new(Kind::Deed)
+        };
+        call.send_here(Raw {
+            d: DeedKind::Export as u64,
+            ..raw
+        });
+    }
+}
+
 /// A pointer to memory of another process: `cuIpcOpenMemHandle`, `cuMemPoolImportPointer`.
 pub struct ImportPointer {
     pointer: *mut u64,
+    print: u64,
 }
 
 impl ImportPointer {
     /// The pointer is written to `pointer`.
-    pub fn new(pointer: *mut u64) -> ImportPointer {
-        ImportPointer { pointer }
+    pub fn new(pointer: *mut u64, handle: &IpcHandle) -> ImportPointer {
+        ImportPointer {
+            pointer,
+            print: handle.print(),
+        }
+    }
+
+    /// The same with the handle in memory: `CUmemPoolPtrExportData`, also 64 bytes.
+    pub fn of_data(pointer: *mut u64, data: *const c_void) -> ImportPointer {
+        // SAFETY: the driver is about to read the same 64 bytes, if it is not NULL.
+        let handle = unsafe { data.cast::<IpcHandle>().as_ref() };
+        ImportPointer {
+            pointer,
+            print: handle.map_or(0, IpcHandle::print),
+        }
     }
 }
 
@@ -56,6 +145,7 @@ impl Recipe for ImportPointer {
         // The call names no size; the driver knows the range (and answers during captures, too).
         let bytes = devices::range_size(address);
         imported(call, address, bytes, bytes);
+        opened(call, address, bytes, self.print);
     }
 }
 
@@ -85,6 +175,7 @@ impl Recipe for ImportHandle {
             let handle = unsafe { self.handle.read() };
             // Its size is known only once it is mapped.
             imported(call, handle, 0, 0);
+            opened(call, handle, 0, 0);
         }
     }
 }

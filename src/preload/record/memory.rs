@@ -3,7 +3,7 @@
 use super::{Call, Recipe, failure, graph};
 use crate::preload::hooks::abi::{Code, Pool, SUCCESS, Stream};
 use crate::preload::pretend::{Ask, Memory};
-use crate::preload::raw::{Kind, Raw};
+use crate::preload::raw::{FROM_POOL, Kind, Raw};
 use crate::preload::{captures, devices};
 use oomhook_trace::Space;
 use std::ffi::c_void;
@@ -49,6 +49,18 @@ struct OnStream {
     stream: Stream,
     pool: Pool,
     per_thread: bool,
+}
+
+/// A stream as it is recorded: what stands for the same stream is the same number.
+fn number_of(stream: Stream, per_thread: bool) -> u64 {
+    /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
+    const LEGACY: u64 = 1;
+    const PER_THREAD: u64 = 2;
+    match (stream as u64, per_thread) {
+        (0, true) => PER_THREAD,
+        (LEGACY, _) => 0,
+        (stream, _) => stream,
+    }
 }
 
 /// A block of a known size.
@@ -109,9 +121,13 @@ impl Allocate {
             }
             Some(on) => {
                 let (space, device) = devices::of_pool(on.pool, address);
+                if space == Space::Async {
+                    devices::pools::introduce(call, device);
+                }
                 let raw = Raw {
                     d: on.pool as u64,
-                    e: on.stream as u64,
+                    e: number_of(on.stream, on.per_thread),
+                    flags: FROM_POOL,
                     device,
                     ..raw
                 };
@@ -266,7 +282,9 @@ impl Free {
     }
 
     fn announce(&mut self, call: &Call) {
-        let stream = self.stream.map_or(0, |(stream, _)| stream as u64);
+        let stream = self
+            .stream
+            .map_or(0, |(stream, own)| number_of(stream, own));
         let raw = Raw {
             a: self.address,
             e: stream,

@@ -21,6 +21,8 @@ fn cost_of(object: Object) -> Option<CostKind> {
 pub struct Create {
     object: Object,
     handle: *mut u64,
+    /// Where it is, if that is not the current device.
+    place: Option<u8>,
 }
 
 impl Create {
@@ -30,6 +32,15 @@ impl Create {
         Create {
             object,
             handle: handle.cast(),
+            place: None,
+        }
+    }
+
+    /// On this device, whichever is the current one.
+    pub fn on(self, device: u8) -> Create {
+        Create {
+            place: Some(device),
+            ..self
         }
     }
 }
@@ -53,7 +64,7 @@ impl Recipe for Create {
         }
         // SAFETY: the driver has just written the handle, successfully.
         let handle = unsafe { self.handle.read_unaligned() };
-        let device = devices::current(call).device;
+        let device = self.place.unwrap_or_else(|| devices::current(call).device);
         devices::announce(call, device);
         let raw = Raw {
             a: handle,

@@ -20,6 +20,7 @@ pub use disk::plain;
 pub use failures::framework_gave_up;
 pub use file::names;
 
+use super::captures::graphs;
 use super::channel::TAKEN;
 use super::config::Keep;
 use super::pretend;
@@ -35,7 +36,7 @@ use hold::Seeming;
 use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::OUT_OF_MEMORY;
 use oomhook_report::sentences::signal;
-use oomhook_trace::record::EndKind;
+use oomhook_trace::record::{Deed, DeedKind, EndKind};
 use oomhook_trace::{Encoder, Event, Header, Record, What};
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -328,6 +329,7 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => return,
             }
             unchecked = 0;
+            self.count_launches();
             self.hear_signal();
             if serving.is_none() {
                 let wanted = FLUSH_WANTED.load(Ordering::Acquire);
@@ -525,7 +527,26 @@ impl Writer {
     }
 
     /// Writes the closing record.
+    /// Takes in how many graphs were launched meanwhile.
+    fn count_launches(&mut self) {
+        let value = graphs::take_launches();
+        if value > 0 {
+            self.emit(&Record::Deed(Deed {
+                time_ns: self.recorder.now(),
+                thread: 0,
+                device: None,
+                call: 0,
+                stack: 0,
+                kind: Some(DeedKind::Launches),
+                subject: 0,
+                value,
+                other: 0,
+            }));
+        }
+    }
+
     fn put_end(&mut self, thread: u32, what: What) {
+        self.count_launches();
         let event = Event {
             time_ns: self.recorder.now(),
             thread,

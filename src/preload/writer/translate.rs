@@ -1,8 +1,10 @@
 //! From the channel's event to the trace's record.
 
-use super::super::raw::{KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name};
-use oomhook_trace::record::{Cost, CostKind, Object};
-use oomhook_trace::{Event, Record, Space, StackId, What};
+use super::super::raw::{
+    FROM_POOL, KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name,
+};
+use oomhook_trace::record::{Cost, CostKind, Deed, DeedKind, Object};
+use oomhook_trace::{Event, Record, StackId, What};
 
 /// The record of an event (`None` for kinds that carry none).
 pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
@@ -27,10 +29,23 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
                 estimated: raw.c != 0,
             }));
         }
+        Kind::Deed => {
+            return Some(Record::Deed(Deed {
+                time_ns: raw.time_ns,
+                thread: raw.thread,
+                device: (raw.device != NO_DEVICE).then_some(raw.device),
+                call,
+                stack,
+                kind: DeedKind::from_wire(raw.d),
+                subject: raw.a,
+                value: raw.b,
+                other: raw.c,
+            }));
+        }
         Kind::Alloc => {
             let space = raw.space()?;
-            // Stream-ordered memory belongs to a pool, all other memory to a context.
-            let (context, pool) = if space == Space::Async {
+            // Stream-ordered memory belongs to a pool, all other memory to a context; a pool may be the host's.
+            let (context, pool) = if raw.flags & FROM_POOL != 0 {
                 (0, raw.d)
             } else {
                 (raw.d, 0)

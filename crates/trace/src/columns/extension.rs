@@ -3,7 +3,7 @@
 use super::put::{put_varint, zigzag};
 use super::take::{Cursor, unzigzag};
 use super::{Damage, kind};
-use crate::record::{Code, Cost, CostKind, HostMemory, Other, Record, Sample};
+use crate::record::{Code, Cost, CostKind, Deed, DeedKind, HostMemory, Other, Record, Sample};
 
 fn put_text(to: &mut Vec<u8>, text: &str) {
     put_varint(to, text.len() as u64);
@@ -82,6 +82,22 @@ pub fn encode(record: &Record, to: &mut Vec<u8>) -> Option<u8> {
             }
             kind::SAMPLE
         }
+        Record::Deed(deed) => {
+            put_varint(to, deed.time_ns);
+            put_varint(to, u64::from(deed.thread));
+            put_optional(to, deed.device.map(u64::from));
+            for number in [
+                u64::from(deed.call),
+                u64::from(deed.stack),
+                deed.kind.map_or(0, |kind| kind as u64),
+                deed.subject,
+                deed.value,
+                deed.other,
+            ] {
+                put_varint(to, number);
+            }
+            kind::DEED
+        }
         _ => return None,
     })
 }
@@ -145,6 +161,17 @@ pub fn decode(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage>
             estimated: value.varint()? != 0,
         }),
         kind::SAMPLE => Record::Sample(sample(value)?),
+        kind::DEED => Record::Deed(Deed {
+            time_ns: value.varint()?,
+            thread: small(value)?,
+            device: optional(value)?.and_then(|device| u8::try_from(device).ok()),
+            call: tiny(value)?,
+            stack: small(value)?,
+            kind: DeedKind::from_wire(value.varint()?),
+            subject: value.varint()?,
+            value: value.varint()?,
+            other: value.varint()?,
+        }),
         _ => return Ok(None),
     }))
 }

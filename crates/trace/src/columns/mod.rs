@@ -93,6 +93,7 @@ mod kind {
     pub const HOST_MEMORY: u8 = 131;
     pub const COST: u8 = 132;
     pub const SAMPLE: u8 = 133;
+    pub const DEED: u8 = 134;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.

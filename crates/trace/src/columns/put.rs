@@ -132,7 +132,8 @@ impl Columns {
             | Record::LeftOut { .. }
             | Record::HostMemory(_)
             | Record::Cost(_)
-            | Record::Sample(_) => self.put_extension(record),
+            | Record::Sample(_)
+            | Record::Deed(_) => self.put_extension(record),
             Record::Stack { id, frames } => self.put_stack(*id, frames),
             Record::Thread { id, tid, name } => {
                 self.kind(kind::THREAD);
