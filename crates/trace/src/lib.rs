@@ -15,6 +15,7 @@
 //! | module | duty |
 //! |---|---|
 //! | [`record`] | what a trace can say |
+//! | [`told`] | what programs and frameworks tell of themselves |
 //! | [`header`] | who was watched, and how |
 //! | [`columns`] | records to bytes and back |
 //! | [`chunk`] | checksums, compression, resynchronisation |
@@ -29,6 +30,7 @@ pub mod header;
 pub mod locks;
 pub mod read;
 pub mod record;
+pub mod told;
 pub mod write;
 
 pub use header::Header;

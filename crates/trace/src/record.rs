@@ -3,6 +3,7 @@
 //! Sizes are bytes, times are nanoseconds since the recording began (the wall-clock anchor is in the header),
 //! addresses and handles are the driver's own values.
 
+use crate::told::{LogLine, Phase, PhaseName, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Number of a thread of the watched process, in order of its first event (from 0).
@@ -714,6 +715,14 @@ pub enum Record {
     Sample(Sample),
     /// Something was done with a pool, a graph or shared memory.
     Deed(Deed),
+    /// What a framework's cache did.
+    Tensor(Tensor),
+    /// The name of a phase.
+    PhaseName(PhaseName),
+    /// A border between phases.
+    Phase(Phase),
+    /// A line of the program's own output.
+    LogLine(LogLine),
     /// Something the reader should be told, in plain words.
     Note {
         /// When.

@@ -4,6 +4,7 @@ use oomhook_trace::record::{
     Code, Cost, CostKind, Deed, DeedKind, Device, EndKind, HostMemory, Library, LiveBlock, Object,
     Other, Sample,
 };
+use oomhook_trace::told::{LogLine, Phase, PhaseName, PhaseWhat, Tensor, TensorWhat};
 use oomhook_trace::{Encoder, Event, Header, Item, OpenError, Reader, Record, Space, What};
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -32,6 +33,26 @@ fn alloc(time_ns: u64, address: u64, bytes: u64) -> Record {
             pool: 0,
         },
     )
+}
+
+fn tensor(time_ns: u64, what: TensorWhat, allocated: u64, reserved: u64) -> Record {
+    Record::Tensor(Tensor {
+        time_ns,
+        thread: 2,
+        device: 1,
+        stack: 4,
+        what,
+        allocated,
+        reserved,
+    })
+}
+
+fn phase(what: PhaseWhat) -> Record {
+    Record::Phase(Phase {
+        time_ns: 3,
+        thread: 1,
+        what,
+    })
 }
 
 /// One record of every kind, with values at the edges of their types.
@@ -96,6 +117,67 @@ fn every_kind() -> Vec<Record> {
             kind: CostKind::Launch,
             bytes: i64::MIN,
             estimated: true,
+        }),
+        tensor(
+            7,
+            TensorWhat::Alloc {
+                address: 0x7f00,
+                bytes: 512,
+            },
+            512,
+            2 << 20,
+        ),
+        tensor(
+            9,
+            TensorWhat::Alloc {
+                address: max,
+                bytes: max,
+            },
+            511,
+            2 << 20,
+        ),
+        tensor(
+            8,
+            TensorWhat::Free {
+                address: 0x7f00,
+                bytes: 512,
+            },
+            max,
+            0,
+        ),
+        tensor(max, TensorWhat::Failed { requested: 1 << 40 }, 3, max),
+        tensor(
+            5,
+            TensorWhat::Live {
+                address: 0x7f00,
+                bytes: 512,
+                number: max,
+            },
+            0,
+            0,
+        ),
+        Record::PhaseName(PhaseName {
+            id: u32::MAX,
+            domain: "NCCL".into(),
+            name: "step 17 \u{e9}".into(),
+        }),
+        phase(PhaseWhat::Push {
+            name: 1,
+            domain: u32::MAX,
+        }),
+        phase(PhaseWhat::Pop { domain: 0 }),
+        phase(PhaseWhat::Start {
+            name: u32::MAX,
+            range: max,
+        }),
+        phase(PhaseWhat::End { range: max }),
+        phase(PhaseWhat::Mark { name: 0 }),
+        Record::LogLine(LogLine {
+            time_ns: max,
+            thread: 3,
+            stream: 2,
+            late: true,
+            text: "step=1282 loss=1.5".into(),
         }),
         Record::Deed(Deed {
             time_ns: max,

@@ -4,6 +4,7 @@ use super::put::{put_varint, zigzag};
 use super::take::{Cursor, unzigzag};
 use super::{Damage, kind};
 use crate::record::{Code, Cost, CostKind, Deed, DeedKind, HostMemory, Other, Record, Sample};
+use crate::told::{LogLine, Phase, PhaseName, PhaseWhat};
 
 fn put_text(to: &mut Vec<u8>, text: &str) {
     put_varint(to, text.len() as u64);
@@ -98,6 +99,35 @@ pub fn encode(record: &Record, to: &mut Vec<u8>) -> Option<u8> {
             }
             kind::DEED
         }
+        Record::PhaseName(name) => {
+            put_varint(to, u64::from(name.id));
+            put_text(to, &name.domain);
+            put_text(to, &name.name);
+            kind::PHASE_NAME
+        }
+        Record::Phase(phase) => {
+            put_varint(to, phase.time_ns);
+            put_varint(to, u64::from(phase.thread));
+            let (what, name, number) = match phase.what {
+                PhaseWhat::Push { name, domain } => (1, name, u64::from(domain)),
+                PhaseWhat::Pop { domain } => (2, 0, u64::from(domain)),
+                PhaseWhat::Start { name, range } => (3, name, range),
+                PhaseWhat::End { range } => (4, 0, range),
+                PhaseWhat::Mark { name } => (5, name, 0),
+            };
+            put_varint(to, what);
+            put_varint(to, u64::from(name));
+            put_varint(to, number);
+            kind::PHASE
+        }
+        Record::LogLine(line) => {
+            put_varint(to, line.time_ns);
+            put_varint(to, u64::from(line.thread));
+            put_varint(to, u64::from(line.stream));
+            put_varint(to, u64::from(line.late));
+            put_text(to, &line.text);
+            kind::LOG_LINE
+        }
         _ => return None,
     })
 }
@@ -161,6 +191,22 @@ pub fn decode(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage>
             estimated: value.varint()? != 0,
         }),
         kind::SAMPLE => Record::Sample(sample(value)?),
+        kind::PHASE_NAME => Record::PhaseName(PhaseName {
+            id: small(value)?,
+            domain: text(value)?,
+            name: text(value)?,
+        }),
+        kind::PHASE => match phase(value)? {
+            Some(phase) => Record::Phase(phase),
+            None => return Ok(None),
+        },
+        kind::LOG_LINE => Record::LogLine(LogLine {
+            time_ns: value.varint()?,
+            thread: small(value)?,
+            stream: tiny(value)?,
+            late: value.varint()? != 0,
+            text: text(value)?,
+        }),
         kind::DEED => Record::Deed(Deed {
             time_ns: value.varint()?,
             thread: small(value)?,
@@ -173,6 +219,35 @@ pub fn decode(kind: u8, mut value: Cursor<'_>) -> Result<Option<Record>, Damage>
             other: value.varint()?,
         }),
         _ => return Ok(None),
+    }))
+}
+
+/// `None`: a border of a later version.
+fn phase(value: &mut Cursor<'_>) -> Result<Option<Phase>, Damage> {
+    let time_ns = value.varint()?;
+    let thread = small(value)?;
+    let what = value.varint()?;
+    let name = small(value)?;
+    let number = value.varint()?;
+    let domain = || u32::try_from(number).map_err(|_| "a number is out of range");
+    let what = match what {
+        1 => PhaseWhat::Push {
+            name,
+            domain: domain()?,
+        },
+        2 => PhaseWhat::Pop { domain: domain()? },
+        3 => PhaseWhat::Start {
+            name,
+            range: number,
+        },
+        4 => PhaseWhat::End { range: number },
+        5 => PhaseWhat::Mark { name },
+        _ => return Ok(None),
+    };
+    Ok(Some(Phase {
+        time_ns,
+        thread,
+        what,
     }))
 }
 

@@ -20,12 +20,17 @@
 //!                     (each of the last eight: 0 if not known, else the bytes plus one)
 //! 132 cost         := time thread device call stack kind bytes(zig-zag) estimated
 //! 133 sample       := time device used total process(0 or plus one) known count { pid bytes(0 or plus one) name(length bytes) }*
+//! 135 cache        := see `tensor`
+//! 136 phase name   := id domain(length bytes) name(length bytes)
+//! 137 phase border := time thread what name domain-or-range
+//! 138 log line     := time thread stream late text(length bytes)
 //! ```
 //! What such a value holds beyond what is known of it is skipped, too.
 
 mod extension;
 mod put;
 mod take;
+mod tensor;
 
 pub use put::Columns;
 pub use take::Records;
@@ -94,6 +99,10 @@ mod kind {
     pub const COST: u8 = 132;
     pub const SAMPLE: u8 = 133;
     pub const DEED: u8 = 134;
+    pub const TENSOR: u8 = 135;
+    pub const PHASE_NAME: u8 = 136;
+    pub const PHASE: u8 = 137;
+    pub const LOG_LINE: u8 = 138;
 }
 
 /// Why bytes are no records: a fixed phrase for the report.

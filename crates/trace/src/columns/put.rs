@@ -1,5 +1,6 @@
 //! Records to bytes.
 
+use super::tensor::Before;
 use super::{COLUMNS, Column, Column as C, extension, kind};
 use crate::record::{Event, Record, What};
 
@@ -9,6 +10,7 @@ pub struct Columns {
     columns: [Vec<u8>; COLUMNS],
     time: u64,
     address: u64,
+    tensor: Before,
     stack: Vec<u32>,
     /// Of an extension in the making.
     value: Vec<u8>,
@@ -56,6 +58,7 @@ impl Columns {
         }
         self.time = 0;
         self.address = 0;
+        self.tensor = Before::default();
         self.stack.clear();
         self.records = 0;
     }
@@ -133,7 +136,17 @@ impl Columns {
             | Record::HostMemory(_)
             | Record::Cost(_)
             | Record::Sample(_)
-            | Record::Deed(_) => self.put_extension(record),
+            | Record::Deed(_)
+            | Record::PhaseName(_)
+            | Record::Phase(_)
+            | Record::LogLine(_) => self.put_extension(record),
+            Record::Tensor(tensor) => {
+                let mut value = std::mem::take(&mut self.value);
+                self.tensor.encode(tensor, &mut value);
+                self.kind(kind::TENSOR);
+                self.put_value(&mut value);
+                self.value = value;
+            }
             Record::Stack { id, frames } => self.put_stack(*id, frames),
             Record::Thread { id, tid, name } => {
                 self.kind(kind::THREAD);
@@ -163,11 +176,15 @@ impl Columns {
         let mut value = std::mem::take(&mut self.value);
         if let Some(kind) = extension::encode(record, &mut value) {
             self.kind(kind);
-            let column = &mut self.columns[C::Extension as usize];
-            put_varint(column, value.len() as u64);
-            column.append(&mut value);
+            self.put_value(&mut value);
         }
         self.value = value;
+    }
+
+    fn put_value(&mut self, value: &mut Vec<u8>) {
+        let column = &mut self.columns[C::Extension as usize];
+        put_varint(column, value.len() as u64);
+        column.append(value);
     }
 
     /// Stacks share their outer frames with the stack defined before: only the number of shared frames is written.

@@ -1,5 +1,6 @@
 //! Bytes to records. The bytes may be anything: every length and number is checked.
 
+use super::tensor::Before;
 use super::{COLUMNS, Column, Column as C, Damage, FIRST_SKIPPABLE_KIND, extension, kind};
 use crate::record::{
     Device, EndKind, Event, Library, LiveBlock, Object, Record, Space, ThreadId, What,
@@ -52,6 +53,7 @@ pub struct Records<'a> {
     columns: [Cursor<'a>; COLUMNS],
     time: u64,
     address: u64,
+    tensor: Before,
     stack: Vec<u32>,
 }
 
@@ -77,6 +79,7 @@ impl<'a> Records<'a> {
             columns,
             time: 0,
             address: 0,
+            tensor: Before::default(),
             stack: Vec::new(),
         })
     }
@@ -141,7 +144,13 @@ impl<'a> Records<'a> {
             }
             let kind = self.columns[C::Kind as usize].byte()?;
             if kind >= FIRST_SKIPPABLE_KIND {
-                let value = Cursor(self.columns[C::Extension as usize].bytes()?);
+                let mut value = Cursor(self.columns[C::Extension as usize].bytes()?);
+                if kind == kind::TENSOR {
+                    match self.tensor.decode(&mut value)? {
+                        Some(tensor) => return Ok(Some(Record::Tensor(tensor))),
+                        None => continue,
+                    }
+                }
                 match extension::decode(kind, value)? {
                     Some(record) => return Ok(Some(record)),
                     None => continue,
