@@ -42,6 +42,8 @@ pub struct Config {
     pub python_stacks: bool,
     /// `OOMHOOK_DEPTH`.
     pub depth: usize,
+    /// `OOMHOOK_TENSORS`: record the blocks inside PyTorch's cache.
+    pub tensors: bool,
     /// `OOMHOOK_SIGNAL`: asks for a report now.
     pub signal: Option<c_int>,
     /// `OOMHOOK_SAMPLE`: time between two looks at whole devices; `None` for no looks at all.
@@ -69,6 +71,7 @@ impl Default for Config {
             native_stacks: true,
             python_stacks: true,
             depth: settings::DEPTH,
+            tensors: true,
             signal: None,
             sample: Some(Duration::from_secs(1)),
             suppress: None,
@@ -119,6 +122,13 @@ impl Config {
         }
         if let Some(depth) = value("OOMHOOK_DEPTH") {
             take(&mut complaints, settings::depth(&depth), &mut config.depth);
+        }
+        if let Some(tensors) = value("OOMHOOK_TENSORS") {
+            take(
+                &mut complaints,
+                settings::tensors(&tensors),
+                &mut config.tensors,
+            );
         }
         if let Some(signal) = value("OOMHOOK_SIGNAL") {
             take(
@@ -248,6 +258,7 @@ mod tests {
             ("OOMHOOK_STACKS", "python"),
             ("OOMHOOK_KEEP", "1.5MiB"),
             ("OOMHOOK_DEPTH", "8"),
+            ("OOMHOOK_TENSORS", "off"),
             ("OOMHOOK_SIGNAL", "SIGUSR2"),
             ("OOMHOOK_LABELS", "sha=abc\njunk\nbranch=main=x"),
         ]);
@@ -266,7 +277,7 @@ mod tests {
                 (native, python)
             );
         }
-        assert_eq!(config.depth, 8);
+        assert_eq!((config.depth, config.tensors), (8, false));
         assert_eq!(config.signal, Some(libc::SIGUSR2));
         assert_eq!(config.keep, Keep::Bytes(1_572_864));
         for (text, keep) in [
@@ -302,6 +313,7 @@ mod tests {
             ("OOMHOOK_DEPTH", "0"),
             ("OOMHOOK_DEPTH", "many"),
             ("OOMHOOK_STACKS", "perl"),
+            ("OOMHOOK_TENSORS", "some"),
             ("OOMHOOK_SIGNAL", "KILL"),
             ("OOMHOOK_SAMPLE", "soon"),
             ("OOMHOOK_SAMPLE", "0s"),

@@ -49,6 +49,12 @@ pub enum Kind {
     Thread,
     /// Name of the thread in a and b.
     ThreadExit,
+    /// a = address, b = bytes, c = allocated, d = reserved: a framework's cache handed out a block.
+    TensorAlloc,
+    /// The same: it took one back.
+    TensorFree,
+    /// b = requested, c = allocated, d = reserved: it gave up.
+    TensorFailed,
     /// a = a leaked `Box<Record>`, for what is rare and large.
     Boxed,
 }

@@ -14,6 +14,7 @@ use crate::oom::OutOfMemory;
 use crate::pools::{PoolUse, Pools};
 use crate::rows::{Row, RowId};
 use crate::shares::Shares;
+use crate::tensors::Tensors;
 use crate::vmm::{Hold, Physical};
 use oomhook_trace::{Space, ThreadId};
 
@@ -45,6 +46,12 @@ impl Ledger {
     #[must_use]
     pub fn costs(&self) -> &Costs {
         &self.costs
+    }
+
+    /// Blocks inside frameworks' caches.
+    #[must_use]
+    pub fn tensors(&self) -> &Tensors {
+        &self.tensors
     }
 
     /// One row.

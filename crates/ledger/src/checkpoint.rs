@@ -16,8 +16,10 @@ use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
 use crate::pools::{PoolUse, Pools, SavedPools};
-use crate::rows::{Lately, Row, RowKey};
+use crate::rows::{Lately, Row, RowKey, Sizes};
+use crate::series::Series;
 use crate::shares::Shares;
+use crate::tensors::{self, SavedTensors, Tensors};
 use crate::vmm::{Hold, Mapping};
 use oomhook_trace::record::LiveBlock;
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
@@ -37,12 +39,35 @@ type RowColumns = (
     u64,
 );
 
+/// What a row was over time.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Life {
+    lived_ns: u64,
+    sizes: Sizes,
+    serves_cache: bool,
+    series: Option<Box<Series>>,
+}
+
+impl Life {
+    fn of(row: &Row) -> Life {
+        Life {
+            lived_ns: row.lived_ns,
+            sizes: row.sizes,
+            serves_cache: row.serves_cache,
+            series: row.series.clone(),
+        }
+    }
+}
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Saved {
     totals: Totals,
     devices: Devices,
     rows: Vec<RowColumns>,
+    lives: Vec<Life>,
+    tensors: SavedTensors,
     hidden: Vec<u32>,
     limbo: Vec<Block>,
     holds: Vec<(Slot, Hold)>,
@@ -81,7 +106,11 @@ impl Ledger {
     ) -> Result<(Vec<u8>, impl Iterator<Item = Record> + '_), serde_json::Error> {
         let state = serde_json::to_vec(&self.save())?;
         let live = self.blocks.live().map(|(_, block)| self.live_record(block));
-        Ok((state, self.definitions.records().chain(live)))
+        let handed_out = self.tensors.live_records();
+        Ok((
+            state,
+            self.definitions.records().chain(live).chain(handed_out),
+        ))
     }
 
     fn save(&self) -> Saved {
@@ -116,6 +145,8 @@ impl Ledger {
             totals: self.totals,
             devices: self.devices.clone(),
             rows: self.rows.iter().map(|(_, row)| columns(row)).collect(),
+            lives: self.rows.iter().map(|(_, row)| Life::of(row)).collect(),
+            tensors: self.tensors.save(),
             hidden,
             limbo,
             holds: holds
@@ -219,9 +250,12 @@ impl Ledger {
             scanned: saved.scanned,
             ..Ledger::default()
         };
+        let mut lives = saved.lives.into_iter();
         for row in saved.rows {
-            ledger.rows.restore(row_of(row));
+            let life = lives.next().unwrap_or_default();
+            ledger.rows.restore(row_of(row, life));
         }
+        ledger.tensors = Tensors::restore(saved.tensors);
         ledger.contexts.reindex();
         ledger.shares.reindex();
         ledger.oom.reindex();
@@ -239,6 +273,10 @@ impl Ledger {
                         }
                         live += 1;
                     }
+                }
+                Record::Tensor(tensor) => {
+                    let key = tensors::key_of(tensor);
+                    ledger.tensors.apply(tensor, key, 0);
                 }
                 definition => {
                     ledger.definitions.define(definition);
@@ -287,7 +325,7 @@ fn columns(row: &Row) -> RowColumns {
     )
 }
 
-fn row_of(columns: RowColumns) -> Row {
+fn row_of(columns: RowColumns, life: Life) -> Row {
     let (stack, thread, call, device, space, live, at_peak, peak, allocs, cumulative_bytes) =
         columns;
     Row {
@@ -304,6 +342,10 @@ fn row_of(columns: RowColumns) -> Row {
         allocs,
         cumulative_bytes,
         lately: Lately::default(),
+        lived_ns: life.lived_ns,
+        sizes: life.sizes,
+        serves_cache: life.serves_cache,
+        series: life.series,
     }
 }
 

@@ -114,6 +114,10 @@ impl Definitions {
             | Record::Cost(_)
             | Record::Sample(_)
             | Record::Deed(_)
+            | Record::Tensor(_)
+            | Record::PhaseName(_)
+            | Record::Phase(_)
+            | Record::LogLine(_)
             | Record::Event(_) => return false,
         }
         true

@@ -11,13 +11,16 @@ use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::{Ended, History};
+use crate::holes::Recent;
 use crate::objects::Objects;
 use crate::oom::{self, Failure, LastFree, OutOfMemory};
 use crate::pools::Pools;
-use crate::rows::{Row, RowId, RowKey, Rows};
+use crate::rows::{Instant, Row, RowId, RowKey, Rows};
 use crate::shares::Shares;
+use crate::tensors::{self, Tensors};
 use crate::vmm::{Hold, Mapping, Physical};
 use oomhook_trace::record::{Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
+use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -101,6 +104,10 @@ pub struct Ledger {
     pub(crate) pools: Pools,
     pub(crate) shares: Shares,
     pub(crate) objects: Objects,
+    pub(crate) tensors: Tensors,
+    pub(crate) recent: Recent,
+    // When a thread last got a block of a cache; kept from the first failure on.
+    pub(crate) tensor_times: Map<ThreadId, u64>,
     pub(crate) costs: Costs,
     pub(crate) graphs: Graphs,
     pub(crate) limits: BTreeMap<(Option<u8>, u32), u64>,
@@ -133,6 +140,7 @@ impl Ledger {
             Record::HostMemory(host) => {
                 self.host_memory.insert(host.thread, *host);
             }
+            Record::Tensor(tensor) => self.tensor(tensor),
             Record::Cost(cost) => {
                 self.last_ns = self.last_ns.max(cost.time_ns);
                 self.costs.add(cost);
@@ -172,6 +180,25 @@ impl Ledger {
         }
     }
 
+    fn tensor(&mut self, tensor: &Tensor) {
+        self.last_ns = self.last_ns.max(tensor.time_ns);
+        match tensor.what {
+            TensorWhat::Alloc { address, bytes } => {
+                self.tensor_succeeded(tensor, bytes);
+                // The first block in a new segment shows that the segment is the cache's.
+                if let Some(row) = self.recent.holding(tensor.thread, address)
+                    && let Some(row) = self.rows.get_mut(row)
+                {
+                    row.serves_cache = true;
+                }
+            }
+            TensorWhat::Failed { requested } => self.tensor_failed(tensor, requested),
+            TensorWhat::Free { .. } | TensorWhat::Live { .. } => {}
+        }
+        let now = window(self.last_ns);
+        self.tensors.apply(tensor, tensors::key_of(tensor), now);
+    }
+
     fn note(&mut self, text: &str) {
         if self.notes.len() < MOST_NOTES && !self.notes.iter().any(|known| known == text) {
             self.notes.push(text.to_owned());
@@ -198,7 +225,7 @@ impl Ledger {
                 bytes,
                 handle,
                 ..
-            } => self.map(address, bytes, handle),
+            } => self.map(event.thread, address, bytes, handle),
             What::Unmap { address, bytes } => self.unmap(event, address, bytes),
             What::ContextCreate { context, explicit } => {
                 self.contexts.create(context, explicit, event);
@@ -305,15 +332,15 @@ impl Ledger {
         self.pools.comes(event, space, address, pool);
         self.charge(&block, event.time_ns);
         self.count_alloc(event, &block);
+        if space.is_device() && space != Space::Vmm {
+            self.recent.came(event.thread, address, bytes, row);
+        }
         let ended = self.ended_bytes(event.device);
         self.oom.succeed(event, requested, ended);
     }
 
     fn count_alloc(&mut self, event: &Event, block: &Block) {
-        if let Some(row) = self.rows.get_mut(block.row) {
-            row.allocs += 1;
-            row.cumulative_bytes = row.cumulative_bytes.saturating_add(block.bytes);
-        }
+        self.rows.count(block.row, block.bytes);
         let device = self.devices.get_mut(event.device);
         let one = device.spaces.get_mut(block.space);
         one.allocs += 1;
@@ -370,8 +397,15 @@ impl Ledger {
             free,
             total,
         };
-        let ended = self.ended_bytes(event.device);
         let host = self.host_memory.remove(&event.thread);
+        self.fail(event, failure, host);
+    }
+
+    /// A failure for lack of memory, with what lived then.
+    pub(crate) fn fail(&mut self, event: &Event, failure: Failure, host: Option<HostMemory>) {
+        let ended = self.ended_bytes(event.device);
+        let space = failure.space;
+        let cache = self.cache_state(event.device);
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
@@ -392,10 +426,16 @@ impl Ledger {
             group.changes_since_ns = window_before(self.last_ns).max(self.restored_ns);
             group.last_frees = last_frees(&self.history, &self.rows, event.device);
             group.host = host;
+            group.cache = cache;
         }
     }
 
-    fn ended_bytes(&self, device: Option<u8>) -> u64 {
+    /// The number of the present window of time.
+    pub(crate) fn present_window(&self) -> u64 {
+        window(self.last_ns)
+    }
+
+    pub(crate) fn ended_bytes(&self, device: Option<u8>) -> u64 {
         self.devices
             .get(device)
             .map_or(0, |usage| usage.ended_bytes)
@@ -407,10 +447,13 @@ impl Ledger {
             .or_else(|| self.find_host_handle(handle))
     }
 
-    fn map(&mut self, address: u64, bytes: u64, handle: u64) {
+    fn map(&mut self, thread: ThreadId, address: u64, bytes: u64, handle: u64) {
         let Some(slot) = self.find_handle(handle) else {
             return;
         };
+        if let Some(block) = self.blocks.get(slot) {
+            self.recent.came(thread, address, bytes, block.row);
+        }
         self.physical.change(slot, |hold| hold.mappings += 1);
         if let Some(old) = self.physical.map(address, Mapping { bytes, slot }) {
             let hold = self.lose_mapping(old);
@@ -438,17 +481,24 @@ impl Ledger {
         hold
     }
 
+    fn instant(&self, device: Option<u8>) -> Instant {
+        Instant {
+            peak: self.devices.peak_number(device),
+            window: window(self.last_ns),
+            tick: self.totals.allocs,
+        }
+    }
+
     /// A block counts from now on.
     pub(crate) fn charge(&mut self, block: &Block, time_ns: u64) {
-        let Some(row) = self.rows.get_mut(block.row) else {
+        let Some(of) = self.rows.get(block.row).map(|row| row.key.device) else {
             return;
         };
-        let device = self.devices.get_mut(row.key.device);
         let amount = block.amount();
-        row.settle(device.peak.number);
-        row.note_the_time(window(self.last_ns));
-        row.live += amount;
-        self.pools.charge(block, row.key.device);
+        let now = self.instant(of);
+        self.rows.change(block.row, now, |live| *live += amount);
+        let device = self.devices.get_mut(of);
+        self.pools.charge(block, of);
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
             device.grow(amount, self.totals.allocs, time_ns);
@@ -461,15 +511,16 @@ impl Ledger {
 
     /// A block counts no more.
     pub(crate) fn discharge(&mut self, block: &Block) {
-        let Some(row) = self.rows.get_mut(block.row) else {
+        let Some(of) = self.rows.get(block.row).map(|row| row.key.device) else {
             return;
         };
-        let device = self.devices.get_mut(row.key.device);
         let amount = block.amount();
-        row.settle(device.peak.number);
-        row.note_the_time(window(self.last_ns));
-        row.live -= amount;
-        self.pools.discharge(block, row.key.device);
+        let now = self.instant(of);
+        self.rows.change(block.row, now, |live| *live -= amount);
+        let device = self.devices.get_mut(of);
+        self.pools.discharge(block, of);
+        self.rows
+            .buried(block.row, self.last_ns.saturating_sub(block.time_ns));
         device.spaces.get_mut(block.space).live -= amount;
         if block.space.is_device() {
             device.live -= amount;

@@ -24,6 +24,10 @@
 //! | [`oom`] | failed allocations |
 //! | [`pools`] | memory pools: the driver's figures, and the books beside them |
 //! | [`shares`] | what was offered to other processes, and what was opened of theirs |
+//! | [`tensors`] | blocks inside a framework's cache |
+//! | [`holes`] | where in the cache's segments there is room |
+//! | [`gave_up`] | the cache at the moment of a failure |
+//! | [`series`] | live bytes over the life of the process |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
 //! | [`checkpoint`] | the whole state, to go on from it elsewhere |
@@ -41,9 +45,11 @@ pub mod costs;
 pub mod definitions;
 pub mod devices;
 pub mod frees;
+pub mod gave_up;
 pub mod graphs;
 mod hash;
 pub mod history;
+pub mod holes;
 mod index;
 pub mod ledger;
 pub mod objects;
@@ -52,7 +58,9 @@ mod pool_ends;
 pub mod pools;
 pub mod replay;
 pub mod rows;
+pub mod series;
 pub mod shares;
+pub mod tensors;
 pub mod vmm;
 
 pub use amount::{Amount, SpaceUse};

@@ -2,6 +2,7 @@
 
 use crate::amount::Amount;
 use crate::announcements::Origin;
+use crate::gave_up::CacheState;
 use crate::hash::Map;
 use crate::rows::RowId;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
@@ -109,6 +110,12 @@ pub struct Group {
     /// What the host had, where that may be the reason.
     #[serde(default)]
     pub host: Option<HostMemory>,
+    /// The framework's cache then, if there was one.
+    #[serde(default)]
+    pub cache: Option<CacheState>,
+    /// The cache itself refused: no call of the driver failed.
+    #[serde(default)]
+    pub by_cache: bool,
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
@@ -145,6 +152,27 @@ pub struct OutOfMemory {
     #[serde(skip)]
     open: Map<SuccessKey, Vec<usize>>,
     last_of_thread: Vec<(ThreadId, usize)>,
+    #[serde(default)]
+    refused: Vec<Refused>,
+}
+
+/// A group, by its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupRef(usize);
+
+/// What a framework's cache refused and has not handed out since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Refused {
+    group: usize,
+    device: Option<u8>,
+    asked: u64,
+}
+
+/// True if a block of this size is the answer to a request: a cache does not split off a rest of up to 1 MiB.
+fn is_served(asked: u64, bytes: u64) -> bool {
+    const UNSPLIT: u64 = 1 << 20;
+    let rest = if asked > UNSPLIT { UNSPLIT } else { 0 };
+    (asked..=asked.saturating_add(rest)).contains(&bytes)
 }
 
 /// What a failure says.
@@ -247,6 +275,8 @@ impl OutOfMemory {
                 changes_since_ns: 0,
                 last_frees: Vec::new(),
                 host: None,
+                cache: None,
+                by_cache: false,
                 recovery: None,
                 ended_before: 0,
                 probe: None,
@@ -275,6 +305,61 @@ impl OutOfMemory {
         group.recovery = None;
         group.ended_before = ended_bytes;
         (group.attempts <= 16 || group.attempts.is_power_of_two()).then_some(group)
+    }
+
+    /// The group of the thread's latest failure on a device, if that came after `since` and nothing succeeded meanwhile.
+    pub(crate) fn just_failed(
+        &mut self,
+        thread: ThreadId,
+        device: Option<u8>,
+        since: u64,
+    ) -> Option<GroupRef> {
+        let last = self.last_of_thread.iter().find(|one| one.0 == thread)?;
+        let group = self.groups.get(last.1)?;
+        let is_it = group.device == device && group.last_ns > since && !group.by_cache;
+        is_it.then_some(GroupRef(last.1))
+    }
+
+    /// The group that failed last is one of a cache that keeps to a limit of its own.
+    pub(crate) fn latest_is_by_cache(&mut self) -> Option<GroupRef> {
+        let number = self.latest?;
+        self.groups.get_mut(number)?.by_cache = true;
+        Some(GroupRef(number))
+    }
+
+    /// A framework's cache gave up what this group asked for, or asked for itself.
+    pub(crate) fn cache_gave_up(&mut self, at: GroupRef, state: CacheState) {
+        let group = &mut self.groups[at.0];
+        if let Some(asked) = state.asked {
+            self.refused.retain(|refused| refused.group != at.0);
+            self.refused.push(Refused {
+                group: at.0,
+                device: group.device,
+                asked,
+            });
+        }
+        group.cache = Some(state);
+    }
+
+    /// The cache has handed out a block: whoever asked for as much has got it.
+    pub(crate) fn cache_served(
+        &mut self,
+        time_ns: u64,
+        device: Option<u8>,
+        bytes: u64,
+        ended_bytes: u64,
+    ) {
+        let groups = &mut self.groups;
+        self.refused.retain(|refused| {
+            let is_answered = refused.device == device && is_served(refused.asked, bytes);
+            if is_answered && let Some(group) = groups.get_mut(refused.group) {
+                group.recovery = Some(Recovery {
+                    time_ns,
+                    freed_between: ended_bytes.saturating_sub(group.ended_before),
+                });
+            }
+            !is_answered
+        });
     }
 
     fn continue_probe(&mut self, thread: ThreadId, number: usize) {

@@ -5,14 +5,21 @@
 
 use crate::amount::Amount;
 use crate::hash::Map;
+use crate::series::Series;
 use oomhook_trace::record::CallId;
 use oomhook_trace::{Space, StackId, ThreadId};
+use serde::{Deserialize, Serialize};
 
 /// Number of a row.
 pub type RowId = u32;
 
+/// A row's life is followed over time once it has had so many bytes.
+const WORTH_A_SERIES: u64 = 64 << 10;
+/// Rows whose life is followed.
+const MOST_SERIES: usize = 8192;
+
 /// Where blocks come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RowKey {
     /// Stack of the allocation.
     pub stack: StackId,
@@ -26,8 +33,20 @@ pub struct RowKey {
     pub space: Space,
 }
 
+/// Whether a row's blocks become larger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sizes {
+    /// The latest block's.
+    pub latest: u64,
+    /// Blocks that were larger than the one before.
+    pub larger: u64,
+    /// Blocks that were smaller than the one before.
+    pub smaller: u64,
+}
+
 /// The blocks of one origin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The origin.
     pub key: RowKey,
@@ -41,7 +60,16 @@ pub struct Row {
     /// Bytes that ever came.
     pub cumulative_bytes: u64,
     /// What lived lately.
+    #[serde(skip)]
     pub(crate) lately: Lately,
+    /// Nanoseconds that its ended blocks lived, summed.
+    pub lived_ns: u64,
+    /// Whether its blocks become larger.
+    pub sizes: Sizes,
+    /// A framework's cache keeps blocks of others in them.
+    pub serves_cache: bool,
+    /// Live bytes over the life of the process, if they were ever worth it.
+    pub series: Option<Box<Series>>,
 }
 
 /// Live bytes at the beginning of this window of time and of the one before, each kept at the first change in it.
@@ -95,6 +123,23 @@ impl Row {
         }
     }
 
+    /// Blocks that ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.allocs.saturating_sub(self.live.blocks)
+    }
+
+    fn follow(&mut self, tick: u64, before: u64, kept: &mut usize) {
+        if let Some(series) = &mut self.series {
+            series.change(tick, before, self.live.bytes);
+        } else if self.live.bytes >= WORTH_A_SERIES && *kept < MOST_SERIES {
+            *kept += 1;
+            let mut series = Series::new(tick, before);
+            series.change(tick, before, self.live.bytes);
+            self.series = Some(Box::new(series));
+        }
+    }
+
     /// What lived at the device's latest peak, which has this number.
     pub(crate) fn at_peak(&self, peak: u64) -> Amount {
         if self.peak == peak {
@@ -110,6 +155,18 @@ impl Row {
 pub struct Rows {
     rows: Vec<Row>,
     numbers: Map<RowKey, RowId>,
+    followed: usize,
+}
+
+/// The instant of a change, by the clocks that rows go by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instant {
+    /// Number of the device's latest peak.
+    pub peak: u64,
+    /// Number of the present window of time.
+    pub window: u64,
+    /// Allocations so far.
+    pub tick: u64,
 }
 
 impl Rows {
@@ -124,12 +181,50 @@ impl Rows {
                 allocs: 0,
                 cumulative_bytes: 0,
                 lately: Lately::default(),
+                lived_ns: 0,
+                sizes: Sizes::default(),
+                serves_cache: false,
+                series: None,
             });
             self.rows.len() as RowId - 1
         })
     }
 
+    /// Live bytes of a row come or go.
+    pub(crate) fn change(&mut self, id: RowId, now: Instant, change: impl FnOnce(&mut Amount)) {
+        let Some(row) = self.rows.get_mut(id as usize) else {
+            return;
+        };
+        row.settle(now.peak);
+        row.note_the_time(now.window);
+        let before = row.live.bytes;
+        change(&mut row.live);
+        row.follow(now.tick, before, &mut self.followed);
+    }
+
+    /// A row has made a block.
+    pub(crate) fn count(&mut self, id: RowId, bytes: u64) {
+        let Some(row) = self.rows.get_mut(id as usize) else {
+            return;
+        };
+        row.allocs += 1;
+        row.cumulative_bytes = row.cumulative_bytes.saturating_add(bytes);
+        if row.allocs > 1 {
+            row.sizes.larger += u64::from(bytes > row.sizes.latest);
+            row.sizes.smaller += u64::from(bytes < row.sizes.latest);
+        }
+        row.sizes.latest = bytes;
+    }
+
+    /// A block of a row has ended, after such a life.
+    pub(crate) fn buried(&mut self, id: RowId, lived_ns: u64) {
+        if let Some(row) = self.rows.get_mut(id as usize) {
+            row.lived_ns = row.lived_ns.saturating_add(lived_ns);
+        }
+    }
+
     pub(crate) fn restore(&mut self, row: Row) {
+        self.followed += usize::from(row.series.is_some());
         self.numbers.insert(row.key, self.rows.len() as RowId);
         self.rows.push(row);
     }

@@ -16,7 +16,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use crate::{account, failures, over_time};
+use crate::{account, cache, failures, over_time};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -277,7 +277,7 @@ fn device(
             .into_iter()
             .map(|space| (space.name(), space_use(usage.spaces.get(space))))
             .collect(),
-        tensors: None,
+        tensors: cache::of_device(ledger, resolver, number),
         peak: Peak {
             bytes: usage.peak.bytes,
             time_ns: usage.peak.time_ns,

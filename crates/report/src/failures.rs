@@ -2,11 +2,12 @@
 //! what had changed lately, and where the device's bytes were.
 
 use crate::account;
+use crate::cache;
 use crate::resolve::{Resolver, Stack};
 use crate::schema::{Change, LastFree, Oom, Place};
 use crate::sites;
-use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::{Class, Group};
+use oomhook_ledger::{Ledger, RowId};
 use oomhook_trace::{Space, StackId};
 use std::rc::Rc;
 
@@ -77,7 +78,11 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
     let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
     let stack = resolver.stack(group.stack);
     Oom {
-        call: resolver.call(group.call),
+        call: if group.by_cache {
+            Rc::from(cache::CALL)
+        } else {
+            resolver.call(group.call)
+        },
         requested_bytes: group.requested,
         space: group.space.map(Space::name),
         device: group.device.map(u32::from),
@@ -106,7 +111,8 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         } else {
             Vec::new()
         },
-        changed: changed(ledger, resolver, group),
+        cache: cache::at_failure(ledger, resolver, group),
+        changed: changes(resolver, &group.changes, |row| of_row(ledger, row)),
         changed_since_ns: group.changes_since_ns,
         last_frees: last_frees(ledger, resolver, group),
         host: group.host,
@@ -137,10 +143,14 @@ fn of_row(ledger: &Ledger, row: u32) -> Option<StackId> {
 }
 
 /// Changes by site: several rows (threads, calls) may belong to one.
-fn changed(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group) -> Vec<Change> {
+pub(crate) fn changes(
+    resolver: &mut Resolver<'_>,
+    of_rows: &[(RowId, i64)],
+    stack_of: impl Fn(RowId) -> Option<StackId>,
+) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
-    for (row, bytes) in &group.changes {
-        let Some(stack) = of_row(ledger, *row) else {
+    for (row, bytes) in of_rows {
+        let Some(stack) = stack_of(*row) else {
             continue;
         };
         let of = place(&resolver.stack(stack));

@@ -9,6 +9,7 @@
 //! | [`schema`] | the JSON, key by key |
 //! | [`assemble`] | a ledger to the JSON |
 //! | [`sites`] | blocks summed by site |
+//! | [`cache`] | what is inside a framework's cache: keys and ledger |
 //! | [`leaks`] | what is left at the end, and of which kind |
 //! | [`objects`] | what holds memory that no allocation call shows |
 //! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
@@ -31,6 +32,7 @@ pub mod account;
 pub mod assemble;
 pub mod attribution;
 pub mod baseline;
+pub mod cache;
 pub mod capacity;
 pub mod clean;
 pub mod failures;

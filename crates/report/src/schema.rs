@@ -1,6 +1,7 @@
 //! The JSON, key by key. Keys may be added; these keep their meaning. What this version does not measure yet is
 //! present and empty.
 
+pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -244,23 +245,6 @@ pub struct SpaceUse {
     pub peak_bytes: u64,
     /// Bytes that ever came.
     pub cumulative_bytes: u64,
-}
-
-/// Blocks inside a framework's cache.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Tensors {
-    /// Live bytes.
-    pub allocated_bytes: u64,
-    /// Most live bytes.
-    pub allocated_peak_bytes: u64,
-    /// Bytes that the cache holds.
-    pub reserved_bytes: u64,
-    /// Most bytes that it held.
-    pub reserved_peak_bytes: u64,
-    /// Blocks that came.
-    pub allocs: u64,
-    /// Blocks that went.
-    pub frees: u64,
 }
 
 /// The peak of a device.
@@ -554,6 +538,8 @@ pub struct Oom {
     pub host: Option<oomhook_trace::record::HostMemory>,
     /// Other processes on the device, as far as they can be known.
     pub others: Vec<oomhook_trace::record::Other>,
+    /// The framework's cache on the device, if it has one.
+    pub cache: Option<CacheThen>,
 }
 
 /// Live bytes of a site that came or went lately.

@@ -38,7 +38,7 @@ pub const MOST_FRAMES: usize = 256;
 const LEAST_KEPT: u64 = 256 << 10;
 
 /// Settings for people.
-pub const KNOWN: [&str; 12] = [
+pub const KNOWN: [&str; 13] = [
     "OOMHOOK",
     "OOMHOOK_OUTPUT",
     "OOMHOOK_KEEP",
@@ -48,6 +48,7 @@ pub const KNOWN: [&str; 12] = [
     "OOMHOOK_ONLY",
     "OOMHOOK_STACKS",
     "OOMHOOK_DEPTH",
+    "OOMHOOK_TENSORS",
     "OOMHOOK_SUPPRESS",
     names::CAPACITY,
     names::FAIL_NTH,
@@ -63,6 +64,20 @@ pub fn on(value: &str) -> Result<bool, String> {
         "0" | "off" => Ok(false),
         other => Err(format!(
             "OOMHOOK={other} is neither 0 nor 1; recording is on"
+        )),
+    }
+}
+
+/// `OOMHOOK_TENSORS`: record the blocks inside PyTorch's cache.
+///
+/// # Errors
+/// A line for people.
+pub fn tensors(value: &str) -> Result<bool, String> {
+    match value {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        other => Err(format!(
+            "OOMHOOK_TENSORS={other} is neither on nor off; it is on"
         )),
     }
 }

@@ -170,6 +170,17 @@ fn at_work(work: impl FnOnce()) {
     }
 }
 
+/// What a framework or the program tells on its way, outside any call of CUDA: recorded as carefully as a call is, if the
+/// process is recorded.
+pub fn on_the_way(thread: &Thread, work: impl FnOnce(&'static Recorder)) {
+    if thread.busy.get() {
+        return;
+    }
+    if let Some(recorder) = state::recorder() {
+        at_work(|| work(recorder));
+    }
+}
+
 /// Around a driver function.
 pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -> Code) -> Code {
     guard::with(|thread| {

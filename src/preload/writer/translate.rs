@@ -4,6 +4,7 @@ use super::super::raw::{
     FROM_POOL, KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name,
 };
 use oomhook_trace::record::{Cost, CostKind, Deed, DeedKind, Object};
+use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, StackId, What};
 
 /// The record of an event (`None` for kinds that carry none).
@@ -16,6 +17,22 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
                 tid: raw.c as u32,
                 name: unpack_name(raw.a, raw.b),
             });
+        }
+        Kind::TensorAlloc | Kind::TensorFree | Kind::TensorFailed => {
+            let (address, bytes) = (raw.a, raw.b);
+            return Some(Record::Tensor(Tensor {
+                time_ns: raw.time_ns,
+                thread: raw.thread,
+                device: raw.device,
+                stack,
+                what: match raw.kind {
+                    Kind::TensorAlloc => TensorWhat::Alloc { address, bytes },
+                    Kind::TensorFree => TensorWhat::Free { address, bytes },
+                    _ => TensorWhat::Failed { requested: bytes },
+                },
+                allocated: raw.c,
+                reserved: raw.d,
+            }));
         }
         Kind::Cost => {
             return Some(Record::Cost(Cost {

@@ -1,0 +1,105 @@
+//! The JSON's keys on what is inside a framework's cache.
+
+use crate::schema::{Change, Site};
+use serde::Serialize;
+
+/// Blocks inside a framework's cache on one device. They lie in the device's own blocks and are never added to them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tensors {
+    /// Bytes handed out at the end.
+    pub allocated_bytes: u64,
+    /// Most bytes handed out.
+    pub allocated_peak_bytes: u64,
+    /// Bytes that the cache holds at the end.
+    pub reserved_bytes: u64,
+    /// Most bytes that it held.
+    pub reserved_peak_bytes: u64,
+    /// Blocks that were handed out.
+    pub allocs: u64,
+    /// Blocks that were taken back.
+    pub frees: u64,
+    /// Bytes that the cache holds and nobody uses, at the end.
+    pub idle_bytes: u64,
+    /// Bytes ever handed out.
+    pub cumulative_bytes: u64,
+    /// Times that the cache gave up.
+    pub failures: u64,
+    /// Blocks taken back whose handing out was not seen.
+    pub unknown_frees: u64,
+    /// What was handed out when most was.
+    pub peak: TensorPeak,
+    /// What is handed out at the end, largest first.
+    pub live_sites: Vec<Site>,
+    /// The cache's segments at the end.
+    pub segments: Option<Segments>,
+}
+
+/// The instant at which most bytes were handed out.
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorPeak {
+    /// Bytes.
+    pub bytes: u64,
+    /// When.
+    pub time_ns: u64,
+    /// Number of the block that reached them, among those handed out.
+    pub event: u64,
+    /// Phase.
+    pub phase: Option<String>,
+    /// What they were, largest first.
+    pub sites: Vec<Site>,
+}
+
+/// What the cache holds of the driver, and the room in it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Segments {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes in them that are not handed out.
+    pub idle_bytes: u64,
+    /// Segments with such bytes.
+    pub idle_in: u64,
+    /// Segments of which nothing is handed out.
+    pub empty: u64,
+    /// Their bytes.
+    pub empty_bytes: u64,
+    /// Gaps between blocks that are handed out.
+    pub holes: u64,
+    /// The largest gap: no request above it fits without new memory.
+    pub largest_hole_bytes: u64,
+    /// How many segments there are of each size, the largest first.
+    pub sizes: Vec<SegmentSize>,
+    /// Bytes handed out that lie in no known segment: the rest is not to be trusted if this is much.
+    pub outside_bytes: u64,
+}
+
+/// Segments of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentSize {
+    /// The size.
+    pub bytes: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// A framework's cache when memory ran out.
+#[derive(Clone, Debug, Serialize)]
+pub struct CacheThen {
+    /// Bytes that the cache was asked for, if it said that it gave up.
+    pub asked_bytes: Option<u64>,
+    /// Bytes handed out.
+    pub allocated_bytes: u64,
+    /// Bytes that it held.
+    pub reserved_bytes: u64,
+    /// Bytes that it held and nobody used.
+    pub idle_bytes: u64,
+    /// Its segments.
+    pub segments: Segments,
+    /// What was handed out, largest first.
+    pub sites: Vec<Site>,
+    /// What had changed lately, the largest change first.
+    pub changed: Vec<Change>,
+    /// No call of the driver failed: the cache keeps to a limit of its own.
+    pub by_own_limit: bool,
+}

@@ -1,0 +1,108 @@
+//! What is inside a framework's cache: handed out, held, idle, and where.
+
+pub mod keys;
+
+use crate::failures;
+use crate::resolve::Resolver;
+use crate::schema::Site;
+use crate::sites;
+use keys::{CacheThen, SegmentSize, Segments, TensorPeak, Tensors};
+use oomhook_ledger::holes::CacheMap;
+use oomhook_ledger::oom::Group;
+use oomhook_ledger::{Amount, Ledger, Row};
+use std::rc::Rc;
+
+/// What the call of such a block is named.
+pub const CALL: &str = "PyTorch's cache";
+
+/// The cache of a device, if it has one.
+pub fn of_device(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    device: Option<u8>,
+) -> Option<Tensors> {
+    let device = device?;
+    let tensors = ledger.tensors();
+    let cache = tensors.cache(device)?;
+    let rows = || {
+        let of_device = |row: &&Row| row.key.device == Some(device);
+        tensors.rows().map(|(_, row)| row).filter(of_device)
+    };
+    Some(Tensors {
+        allocated_bytes: cache.allocated,
+        allocated_peak_bytes: cache.allocated_peak.bytes,
+        reserved_bytes: cache.reserved,
+        reserved_peak_bytes: cache.reserved_peak.bytes,
+        allocs: cache.allocs,
+        frees: cache.frees,
+        idle_bytes: cache.idle(),
+        cumulative_bytes: cache.cumulative_bytes,
+        failures: cache.failures,
+        unknown_frees: cache.unknown_frees,
+        peak: TensorPeak {
+            bytes: cache.allocated_peak.bytes,
+            time_ns: cache.allocated_peak.time_ns,
+            event: cache.allocated_peak.event,
+            phase: None,
+            sites: collect(resolver, rows().map(|row| (row, tensors.at_peak(row)))),
+        },
+        live_sites: collect(resolver, rows().map(|row| (row, row.live))),
+        segments: ledger.cache_map(device).map(|map| segments(&map)),
+    })
+}
+
+fn collect<'a>(
+    resolver: &mut Resolver<'_>,
+    rows: impl Iterator<Item = (&'a Row, Amount)>,
+) -> Vec<Site> {
+    let mut sites = sites::collect(resolver, rows);
+    for site in &mut sites {
+        site.call = Rc::from(CALL);
+    }
+    sites
+}
+
+fn segments(map: &CacheMap) -> Segments {
+    let sizes = map.sizes.iter();
+    Segments {
+        count: map.segments,
+        bytes: map.bytes,
+        idle_bytes: map.idle_bytes,
+        idle_in: map.idle_in,
+        empty: map.empty_segments,
+        empty_bytes: map.empty_bytes,
+        holes: map.holes,
+        largest_hole_bytes: map.largest_hole,
+        sizes: sizes
+            .map(|(bytes, count)| SegmentSize {
+                bytes: *bytes,
+                count: *count,
+            })
+            .collect(),
+        outside_bytes: map.outside_bytes,
+    }
+}
+
+/// The cache when memory ran out.
+pub fn at_failure(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    group: &Group,
+) -> Option<CacheThen> {
+    let state = group.cache.as_ref()?;
+    let rows = state.rows.iter();
+    let lived = rows.filter_map(|(id, amount)| Some((ledger.tensors().row(*id)?, *amount)));
+    let sites = collect(resolver, lived);
+    let stack = |row| Some(ledger.tensors().row(row)?.key.stack);
+    let changed = failures::changes(resolver, &state.changes, stack);
+    Some(CacheThen {
+        asked_bytes: state.asked,
+        allocated_bytes: state.allocated,
+        reserved_bytes: state.reserved,
+        idle_bytes: state.reserved.saturating_sub(state.allocated),
+        segments: segments(&state.map),
+        sites,
+        changed,
+        by_own_limit: group.by_cache,
+    })
+}
