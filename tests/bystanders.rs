@@ -165,10 +165,15 @@ fn the_library_exports_the_hooked_names_and_dlsym() {
     let signals = "sigaction signal sigset bsd_signal ssignal sysv_signal __sysv_signal";
     let others = ends.split(' ').chain(signals.split(' '));
     wanted.extend(others.map(str::to_owned));
-    // And the names that PyTorch's word for "out of memory" has had.
+    // And the names that PyTorch's words for what its cache does have had.
     for sizes in ["lll", "lmm", "mmm"] {
         wanted.insert(format!(
             "_ZN3c1027reportOutOfMemoryToProfilerE{sizes}NS_6DeviceE"
+        ));
+    }
+    for sizes in ["lll", "lmm"] {
+        wanted.insert(format!(
+            "_ZN3c1027reportMemoryUsageToProfilerEPv{sizes}NS_6DeviceE"
         ));
     }
     let found: BTreeSet<_> = exported(&artefacts().library).into_iter().collect();
