@@ -11,6 +11,7 @@ use crate::graphs::Graphs;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::Objects;
 use crate::oom::OutOfMemory;
+use crate::phases::Phases;
 use crate::pools::{PoolUse, Pools};
 use crate::rows::{Row, RowId};
 use crate::shares::Shares;
@@ -46,6 +47,12 @@ impl Ledger {
     #[must_use]
     pub fn costs(&self) -> &Costs {
         &self.costs
+    }
+
+    /// Phases of the program.
+    #[must_use]
+    pub fn phases(&self) -> &Phases {
+        &self.phases
     }
 
     /// Blocks inside frameworks' caches.

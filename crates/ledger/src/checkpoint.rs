@@ -15,8 +15,10 @@ use crate::history::Ended;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
+use crate::phases::{PhaseId, Phases, SavedPhases};
 use crate::pools::{PoolUse, Pools, SavedPools};
 use crate::rows::{Lately, Row, RowKey, Sizes};
+use crate::runs::Runs;
 use crate::series::Series;
 use crate::shares::Shares;
 use crate::tensors::{self, SavedTensors, Tensors};
@@ -47,6 +49,7 @@ struct Life {
     sizes: Sizes,
     serves_cache: bool,
     series: Option<Box<Series>>,
+    phase: PhaseId,
 }
 
 impl Life {
@@ -56,6 +59,7 @@ impl Life {
             sizes: row.sizes,
             serves_cache: row.serves_cache,
             series: row.series.clone(),
+            phase: row.key.phase,
         }
     }
 }
@@ -68,6 +72,9 @@ struct Saved {
     rows: Vec<RowColumns>,
     lives: Vec<Life>,
     tensors: SavedTensors,
+    phases: SavedPhases,
+    live_phases: Runs,
+    handed_out_phases: Runs,
     hidden: Vec<u32>,
     limbo: Vec<Block>,
     holds: Vec<(Slot, Hold)>,
@@ -109,7 +116,11 @@ impl Ledger {
         let handed_out = self.tensors.live_records();
         Ok((
             state,
-            self.definitions.records().chain(live).chain(handed_out),
+            self.definitions
+                .records()
+                .chain(self.phases.names().cloned().map(Record::PhaseName))
+                .chain(live)
+                .chain(handed_out),
         ))
     }
 
@@ -147,6 +158,12 @@ impl Ledger {
             rows: self.rows.iter().map(|(_, row)| columns(row)).collect(),
             lives: self.rows.iter().map(|(_, row)| Life::of(row)).collect(),
             tensors: self.tensors.save(),
+            phases: self.phases.save(),
+            live_phases: Runs::of(self.blocks.live().map(|(_, block)| {
+                let row = self.rows.get(block.row);
+                row.map_or(0, |row| row.key.phase)
+            })),
+            handed_out_phases: self.tensors.live_phases(),
             hidden,
             limbo,
             holds: holds
@@ -256,6 +273,9 @@ impl Ledger {
             ledger.rows.restore(row_of(row, life));
         }
         ledger.tensors = Tensors::restore(saved.tensors);
+        ledger.phases = Phases::restore(saved.phases);
+        let mut live_phases = saved.live_phases.numbers();
+        let mut handed_out_phases = saved.handed_out_phases.numbers();
         ledger.contexts.reindex();
         ledger.shares.reindex();
         ledger.oom.reindex();
@@ -267,7 +287,8 @@ impl Ledger {
             match record {
                 Record::Event(event) => {
                     if let What::Live(block) = &event.what {
-                        let slot = ledger.restore_live(event, block);
+                        let phase = live_phases.next().unwrap_or(0);
+                        let slot = ledger.restore_live(event, block, phase);
                         if saved.hidden.binary_search(&live).is_ok() {
                             ledger.blocks.hide(slot);
                         }
@@ -275,9 +296,11 @@ impl Ledger {
                     }
                 }
                 Record::Tensor(tensor) => {
-                    let key = tensors::key_of(tensor);
-                    ledger.tensors.apply(tensor, key, 0);
+                    let phase = handed_out_phases.next().unwrap_or(0);
+                    let key = tensors::key_of(tensor, phase);
+                    ledger.tensors.apply(tensor, key, 0, 0);
                 }
+                Record::PhaseName(name) => ledger.phases.define(name),
                 definition => {
                     ledger.definitions.define(definition);
                 }
@@ -335,6 +358,7 @@ fn row_of(columns: RowColumns, life: Life) -> Row {
             call,
             device,
             space,
+            phase: life.phase,
         },
         live,
         at_peak,

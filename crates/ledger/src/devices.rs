@@ -1,6 +1,7 @@
 //! Live bytes and peaks, by device and space.
 
 use crate::amount::{Amount, SpaceUse};
+use crate::phases::PhaseId;
 use oomhook_trace::Space;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,12 @@ pub struct Peak {
     pub time_ns: u64,
     /// Counts the peaks of the device.
     pub number: u64,
+    /// The phase in which they were reached; 0 for none.
+    #[serde(default)]
+    pub phase: PhaseId,
+    /// Which instance of the phase it was, from 1.
+    #[serde(default)]
+    pub round: u64,
 }
 
 /// One device's memory as this process uses it.
@@ -56,7 +63,13 @@ pub struct DeviceUse {
 
 impl DeviceUse {
     /// Device bytes grew; a later equal peak does not replace the first.
-    pub(crate) fn grow(&mut self, amount: Amount, event: u64, time_ns: u64) {
+    pub(crate) fn grow(
+        &mut self,
+        amount: Amount,
+        event: u64,
+        time_ns: u64,
+        (phase, round): (PhaseId, u64),
+    ) {
         self.live += amount;
         if self.live.bytes > self.peak.bytes {
             self.peak = Peak {
@@ -64,6 +77,8 @@ impl DeviceUse {
                 event,
                 time_ns,
                 number: self.peak.number + 1,
+                phase,
+                round,
             };
         }
     }

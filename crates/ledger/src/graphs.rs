@@ -183,7 +183,7 @@ impl Ledger {
             stream: 0,
             time_ns: event.time_ns,
             number: 0,
-            row: self.row_of(event, Space::Graph),
+            row: self.row_of(event, Space::Graph, self.phases.of_thread(event.thread)),
             context: self.contexts.intern(0, event),
             generation: 0,
             space: Space::Graph,

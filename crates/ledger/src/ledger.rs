@@ -14,12 +14,13 @@ use crate::history::{Ended, History};
 use crate::holes::Recent;
 use crate::objects::Objects;
 use crate::oom::{self, Failure, LastFree, OutOfMemory};
+use crate::phases::{Height, PhaseId, Phases};
 use crate::pools::Pools;
 use crate::rows::{Instant, Row, RowId, RowKey, Rows};
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
+use oomhook_trace::record::{Cost, Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
 use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,7 @@ pub struct Ledger {
     pub(crate) shares: Shares,
     pub(crate) objects: Objects,
     pub(crate) tensors: Tensors,
+    pub(crate) phases: Phases,
     pub(crate) recent: Recent,
     // When a thread last got a block of a cache; kept from the first failure on.
     pub(crate) tensor_times: Map<ThreadId, u64>,
@@ -141,9 +143,20 @@ impl Ledger {
                 self.host_memory.insert(host.thread, *host);
             }
             Record::Tensor(tensor) => self.tensor(tensor),
+            Record::PhaseName(name) => self.phases.define(name),
+            Record::Phase(phase) => {
+                self.last_ns = self.last_ns.max(phase.time_ns);
+                let heights = self.heights();
+                let (devices, tensors) = (&self.devices, &self.tensors);
+                self.phases
+                    .apply(phase, heights, || highest_so_far(devices, tensors));
+            }
             Record::Cost(cost) => {
                 self.last_ns = self.last_ns.max(cost.time_ns);
                 self.costs.add(cost);
+                if cost.bytes != Cost::ALL_BACK {
+                    self.phases.took(cost.thread, cost.bytes);
+                }
             }
             Record::Sample(sample) => {
                 let device = Some(sample.device);
@@ -196,7 +209,16 @@ impl Ledger {
             TensorWhat::Free { .. } | TensorWhat::Live { .. } => {}
         }
         let now = window(self.last_ns);
-        self.tensors.apply(tensor, tensors::key_of(tensor), now);
+        let phase = self.phases.of_thread(tensor.thread);
+        self.tensors.apply(
+            tensor,
+            tensors::key_of(tensor, phase),
+            self.phases.round(phase),
+            now,
+        );
+        if matches!(tensor.what, TensorWhat::Alloc { .. }) {
+            self.phases.tensors_grew(tensor.device, tensor.allocated);
+        }
     }
 
     fn note(&mut self, text: &str) {
@@ -259,13 +281,14 @@ impl Ledger {
             }
             What::ThreadExit { ref name } => {
                 self.definitions.thread_exited(event.thread, name);
+                self.phases.thread_ended(event.thread);
                 for last in self.announcements.finish_thread(event.thread) {
                     self.finalise(&last);
                 }
             }
             What::End { kind, code, signal } => self.end = Some(End { kind, code, signal }),
             What::Live(ref block) => {
-                self.restore_live(event, block);
+                self.restore_live(event, block, 0);
             }
         }
     }
@@ -274,13 +297,34 @@ impl Ledger {
         self.threads.entry(thread).or_default()
     }
 
-    pub(crate) fn row_of(&mut self, event: &Event, space: Space) -> RowId {
+    /// What lives on each device, as a phase that begins now sees it.
+    fn heights(&self) -> Vec<Height> {
+        let devices = self.devices.iter();
+        devices
+            .map(|(device, usage)| {
+                let cache = device.and_then(|device| self.tensors.cache(device));
+                let allocated = cache.map_or(0, |cache| cache.allocated);
+                Height {
+                    device,
+                    begin: usage.live.bytes,
+                    peak: usage.live.bytes,
+                    end: usage.live.bytes,
+                    tensors_begin: allocated,
+                    tensors_peak: allocated,
+                    tensors_end: allocated,
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn row_of(&mut self, event: &Event, space: Space, phase: PhaseId) -> RowId {
         let key = RowKey {
             stack: event.stack,
             thread: event.thread,
             call: event.call,
             device: event.device,
             space,
+            phase,
         };
         let peak = self.devices.peak_number(event.device);
         self.rows.intern(key, peak)
@@ -307,7 +351,8 @@ impl Ledger {
             }
             self.replace(old);
         }
-        let row = self.row_of(event, space);
+        let phase = self.phases.of_thread(event.thread);
+        let row = self.row_of(event, space, phase);
         let mut number = 0;
         if space.is_allocation() {
             self.totals.allocs += 1;
@@ -406,6 +451,8 @@ impl Ledger {
         let ended = self.ended_bytes(event.device);
         let space = failure.space;
         let cache = self.cache_state(event.device);
+        let phase = self.phases.of_thread(event.thread);
+        let growth = self.growth();
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
@@ -427,6 +474,9 @@ impl Ledger {
             group.last_frees = last_frees(&self.history, &self.rows, event.device);
             group.host = host;
             group.cache = cache;
+            group.phase = phase;
+            group.round = self.phases.round(phase);
+            group.growth = growth;
         }
     }
 
@@ -491,9 +541,11 @@ impl Ledger {
 
     /// A block counts from now on.
     pub(crate) fn charge(&mut self, block: &Block, time_ns: u64) {
-        let Some(of) = self.rows.get(block.row).map(|row| row.key.device) else {
+        let Some(key) = self.rows.get(block.row).map(|row| row.key) else {
             return;
         };
+        let of = key.device;
+        let phase = (key.phase, self.phases.round(key.phase));
         let amount = block.amount();
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live += amount);
@@ -501,7 +553,9 @@ impl Ledger {
         self.pools.charge(block, of);
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
-            device.grow(amount, self.totals.allocs, time_ns);
+            device.grow(amount, self.totals.allocs, time_ns, phase);
+            let live = device.live.bytes;
+            self.phases.grew(of, live);
         }
         self.devices
             .everywhere_mut()
@@ -540,8 +594,8 @@ impl Ledger {
     }
 
     /// Puts a block of a checkpoint in its slot, without counting it again.
-    pub(crate) fn restore_live(&mut self, event: &Event, live: &LiveBlock) -> Slot {
-        let row = self.row_of(event, live.space);
+    pub(crate) fn restore_live(&mut self, event: &Event, live: &LiveBlock, phase: PhaseId) -> Slot {
+        let row = self.row_of(event, live.space, phase);
         let block = Block {
             address: live.address,
             bytes: live.bytes,
@@ -559,6 +613,22 @@ impl Ledger {
         self.blocks.show(slot);
         slot
     }
+}
+
+/// What lived at most on each device since the beginning, when nothing did.
+fn highest_so_far(devices: &Devices, tensors: &Tensors) -> Vec<Height> {
+    devices
+        .iter()
+        .map(|(device, usage)| {
+            let cache = device.and_then(|device| tensors.cache(device));
+            Height {
+                device,
+                peak: usage.peak.bytes,
+                tensors_peak: cache.map_or(0, |cache| cache.allocated_peak.bytes),
+                ..Height::default()
+            }
+        })
+        .collect()
 }
 
 /// Bytes of the device that live, space by space.

@@ -27,6 +27,8 @@
 //! | [`tensors`] | blocks inside a framework's cache |
 //! | [`holes`] | where in the cache's segments there is room |
 //! | [`gave_up`] | the cache at the moment of a failure |
+//! | [`phases`] | ranges and rounds of the program, and what lived in them |
+//! | [`growth`] | what each round of a phase leaves behind |
 //! | [`series`] | live bytes over the life of the process |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
@@ -47,6 +49,7 @@ pub mod devices;
 pub mod frees;
 pub mod gave_up;
 pub mod graphs;
+pub mod growth;
 mod hash;
 pub mod history;
 pub mod holes;
@@ -54,10 +57,12 @@ mod index;
 pub mod ledger;
 pub mod objects;
 pub mod oom;
+pub mod phases;
 mod pool_ends;
 pub mod pools;
 pub mod replay;
 pub mod rows;
+mod runs;
 pub mod series;
 pub mod shares;
 pub mod tensors;

@@ -3,7 +3,9 @@
 use crate::amount::Amount;
 use crate::announcements::Origin;
 use crate::gave_up::CacheState;
+use crate::growth::Growth;
 use crate::hash::Map;
+use crate::phases::PhaseId;
 use crate::rows::RowId;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
 use oomhook_trace::{Event, Space, StackId, ThreadId};
@@ -116,6 +118,15 @@ pub struct Group {
     /// The cache itself refused: no call of the driver failed.
     #[serde(default)]
     pub by_cache: bool,
+    /// The phase that the thread was in; 0 for none.
+    #[serde(default)]
+    pub phase: PhaseId,
+    /// Which instance of the phase it was, from 1.
+    #[serde(default)]
+    pub round: u64,
+    /// What phases leave behind each time, as it was then.
+    #[serde(default)]
+    pub growth: Vec<Growth>,
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
@@ -277,6 +288,9 @@ impl OutOfMemory {
                 host: None,
                 cache: None,
                 by_cache: false,
+                phase: 0,
+                round: 0,
+                growth: Vec::new(),
                 recovery: None,
                 ended_before: 0,
                 probe: None,

@@ -5,6 +5,7 @@
 
 use crate::amount::Amount;
 use crate::hash::Map;
+use crate::phases::PhaseId;
 use crate::series::Series;
 use oomhook_trace::record::CallId;
 use oomhook_trace::{Space, StackId, ThreadId};
@@ -31,6 +32,9 @@ pub struct RowKey {
     pub device: Option<u8>,
     /// Space.
     pub space: Space,
+    /// Phase that the thread was in; 0 for none.
+    #[serde(default)]
+    pub phase: PhaseId,
 }
 
 /// Whether a row's blocks become larger.

@@ -5,7 +5,9 @@
 
 use crate::amount::Amount;
 use crate::hash::Map;
+use crate::phases::PhaseId;
 use crate::rows::{Instant, Row, RowId, RowKey, Rows};
+use crate::runs::Runs;
 use oomhook_trace::Record;
 use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Space, StackId, ThreadId};
@@ -23,16 +25,20 @@ pub struct Highest {
     pub event: u64,
     /// Counts the highest values.
     pub number: u64,
+    /// The phase in which it was reached; 0 for none.
+    #[serde(default)]
+    pub phase: PhaseId,
+    /// Which instance of the phase it was, from 1.
+    #[serde(default)]
+    pub round: u64,
 }
 
 impl Highest {
-    fn see(&mut self, bytes: u64, time_ns: u64, event: u64) {
-        if bytes > self.bytes {
+    fn see(&mut self, now: Highest) {
+        if now.bytes > self.bytes {
             *self = Highest {
-                bytes,
-                time_ns,
-                event,
                 number: self.number + 1,
+                ..now
             };
         }
     }
@@ -155,8 +161,8 @@ impl Tensors {
             .map_or(0, |cache| cache.allocated_peak.number)
     }
 
-    /// Takes in what a cache did; `window` is the number of the present window of time.
-    pub(crate) fn apply(&mut self, tensor: &Tensor, key: RowKey, window: u64) {
+    /// Takes in what a cache did, in this round of the phase; `window` is the number of the present window of time.
+    pub(crate) fn apply(&mut self, tensor: &Tensor, key: RowKey, round: u64, window: u64) {
         match tensor.what {
             TensorWhat::Alloc { address, bytes } => {
                 if let Some(old) = self.blocks.remove(&address) {
@@ -216,9 +222,16 @@ impl Tensors {
         let cache = self.cache_mut(tensor.device);
         cache.allocated = tensor.allocated;
         cache.reserved = tensor.reserved;
-        let time_ns = tensor.time_ns;
-        cache.allocated_peak.see(tensor.allocated, time_ns, event);
-        cache.reserved_peak.see(tensor.reserved, time_ns, event);
+        let of = |bytes| Highest {
+            bytes,
+            time_ns: tensor.time_ns,
+            event,
+            number: 0,
+            phase: key.phase,
+            round,
+        };
+        cache.allocated_peak.see(of(tensor.allocated));
+        cache.reserved_peak.see(of(tensor.reserved));
     }
 
     fn instant(&self, device: u8, window: u64) -> Instant {
@@ -262,6 +275,15 @@ impl Tensors {
         tensors
     }
 
+    /// The phases of the living blocks, in the order of their records, each with how many follow each other.
+    pub(crate) fn live_phases(&self) -> Runs {
+        let phases = self.blocks.values().map(|block| {
+            let row = self.rows.get(block.row);
+            row.map_or(0, |row| row.key.phase)
+        });
+        Runs::of(phases)
+    }
+
     /// The living blocks as records of a checkpoint.
     pub(crate) fn live_records(&self) -> impl Iterator<Item = Record> + '_ {
         self.blocks.iter().map(|(address, block)| {
@@ -286,12 +308,13 @@ impl Tensors {
 }
 
 /// Blocks of a cache are device memory; the call that asked is the framework's own.
-pub(crate) fn key_of(tensor: &Tensor) -> RowKey {
+pub(crate) fn key_of(tensor: &Tensor, phase: PhaseId) -> RowKey {
     RowKey {
         stack: tensor.stack,
         thread: tensor.thread,
         call: 0,
         device: Some(tensor.device),
         space: Space::Device,
+        phase,
     }
 }

@@ -16,7 +16,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use crate::{account, cache, failures, over_time};
+use crate::{account, cache, failures, over_time, phases};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -110,7 +110,7 @@ impl Report {
             graphs: held::graphs(ledger, resolver),
             objects: objects::all(ledger, resolver),
             limits: objects::limits(ledger),
-            phases: Vec::new(),
+            phases: phases::all(ledger, resolver),
             threads: threads(ledger),
             notes: Vec::new(),
             process,
@@ -259,7 +259,7 @@ fn device(
         .rows()
         .filter(|(_, row)| row.key.device == number && row.key.space.is_device())
         .map(|(_, row)| (row, ledger.at_peak(row)));
-    let sites = sites::collect(resolver, at_peak);
+    let sites = sites::collect(ledger, resolver, at_peak);
     Device {
         device: number.map(u32::from),
         uuid: described.map_or_else(String::new, |device| uuid(&device.uuid)),
@@ -282,7 +282,8 @@ fn device(
             bytes: usage.peak.bytes,
             time_ns: usage.peak.time_ns,
             event: usage.peak.event,
-            phase: None,
+            phase: phases::name(ledger, usage.peak.phase),
+            round: usage.peak.round,
             sites,
         },
         ledger: number.map_or_else(BTreeMap::new, |number| {

@@ -2,10 +2,11 @@
 //! what had changed lately, and where the device's bytes were.
 
 use crate::account;
-use crate::cache;
 use crate::resolve::{Resolver, Stack};
-use crate::schema::{Change, LastFree, Oom, Place};
+use crate::schema::{Change, LastFree, Oom, PhaseGrowth, Place};
 use crate::sites;
+use crate::{cache, phases};
+use oomhook_ledger::growth::Growth;
 use oomhook_ledger::oom::{Class, Group};
 use oomhook_ledger::{Ledger, RowId};
 use oomhook_trace::{Space, StackId};
@@ -73,7 +74,7 @@ fn is_same_failure(one: &Oom, other: &Oom) -> bool {
 fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class) -> Oom {
     let rows = group.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
-    let sites = sites::collect(resolver, lived);
+    let sites = sites::collect(ledger, resolver, lived);
     // What a device has free says nothing about host memory.
     let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
     let stack = resolver.stack(group.stack);
@@ -100,7 +101,8 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         python_site: stack.python_site.clone(),
         autograd_node: stack.autograd_node.clone(),
         stack: Rc::clone(&stack.frames),
-        phase: None,
+        phase: phases::name_and_round(ledger, group.phase, group.round),
+        growth: growth(ledger, resolver, group),
         log: Vec::new(),
         sites,
         verdict: None,
@@ -124,7 +126,15 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
     }
 }
 
-fn place(stack: &Stack) -> Place {
+/// What phases left behind each time: of the one that leaves most.
+fn growth(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group) -> Vec<PhaseGrowth> {
+    let all = group.growth.iter();
+    let sum = |one: &&Growth| one.rows.iter().map(|(_, bytes)| *bytes).sum::<u64>();
+    let most = all.max_by_key(sum);
+    most.map_or(Vec::new(), |one| phases::left_behind(ledger, resolver, one))
+}
+
+pub(crate) fn place(stack: &Stack) -> Place {
     Place {
         site: Rc::clone(&stack.site),
         label: Rc::clone(&stack.label),

@@ -14,6 +14,7 @@
 //! | [`objects`] | what holds memory that no allocation call shows |
 //! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
 //! | [`sharing`] | who has whose memory, over several processes |
+//! | [`phases`] | what lived in phases, and what they left behind: keys and ledger |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
@@ -43,6 +44,7 @@ mod leaves;
 pub mod merge;
 pub mod objects;
 pub mod over_time;
+pub mod phases;
 mod pretended;
 pub mod resolve;
 pub mod schema;

@@ -3,6 +3,7 @@
 
 pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
+pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -256,8 +257,10 @@ pub struct Peak {
     pub time_ns: u64,
     /// Number of the allocation.
     pub event: u64,
-    /// Phase.
+    /// Phase of the thread that reached them.
     pub phase: Option<String>,
+    /// Which instance of the phase it was, from 1; 0 for none.
+    pub round: u64,
     /// What it was made of, largest first.
     pub sites: Vec<Site>,
 }
@@ -516,6 +519,8 @@ pub struct Oom {
     pub stack: Rc<[Rc<Frame>]>,
     /// Phase.
     pub phase: Option<String>,
+    /// What each instance of a phase had left behind by then, most first.
+    pub growth: Vec<PhaseGrowth>,
     /// The program's own last lines.
     pub log: Vec<String>,
     /// What lived then, largest first.
@@ -793,26 +798,6 @@ pub struct Limit {
     pub limit: String,
     /// The value asked for.
     pub value: u64,
-}
-
-/// A phase of the program.
-#[derive(Clone, Debug, Serialize)]
-pub struct Phase {
-    /// Name.
-    pub name: String,
-    /// Most live device bytes in it.
-    pub peak_bytes: u64,
-    /// What grows with it.
-    pub growth: Vec<Growth>,
-}
-
-/// What grows with a phase.
-#[derive(Clone, Debug, Serialize)]
-pub struct Growth {
-    /// Site.
-    pub site: String,
-    /// Bytes for each time.
-    pub bytes_per_mark: f64,
 }
 
 /// A thread.

@@ -1,8 +1,10 @@
 //! Blocks summed by site, stack, space and device.
 
+use crate::phases;
 use crate::resolve::Resolver;
 use crate::schema::Site;
-use oomhook_ledger::{Amount, Row};
+use oomhook_ledger::phases::PhaseId;
+use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::record::CallId;
 use oomhook_trace::{Space, StackId, ThreadId};
 use std::collections::HashMap;
@@ -35,14 +37,16 @@ struct Sum {
     part: Part,
     amount: Amount,
     allocs: u64,
-    // The row with the most bytes names the thread and the call.
+    // The row with the most bytes names the thread, the call and the phase.
     largest: u64,
     thread: ThreadId,
     call: CallId,
+    phase: PhaseId,
 }
 
 /// The rows with something in them, as sites, largest first.
 pub fn collect<'a>(
+    ledger: &Ledger,
     resolver: &mut Resolver<'_>,
     rows: impl Iterator<Item = (&'a Row, Amount)>,
 ) -> Vec<Site> {
@@ -63,6 +67,7 @@ pub fn collect<'a>(
                     largest: 0,
                     thread: row.key.thread,
                     call: row.key.call,
+                    phase: row.key.phase,
                 });
                 sums.len() - 1
             });
@@ -73,13 +78,14 @@ pub fn collect<'a>(
             sum.largest = amount.bytes;
             sum.thread = row.key.thread;
             sum.call = row.key.call;
+            sum.phase = row.key.phase;
         }
     }
     sums.sort_by_key(|sum| (std::cmp::Reverse(sum.amount.bytes), sum.part.stack));
-    sums.iter().map(|sum| site(sum, resolver)).collect()
+    sums.iter().map(|sum| site(sum, ledger, resolver)).collect()
 }
 
-fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
+fn site(sum: &Sum, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Site {
     let stack = resolver.stack(sum.part.stack);
     Site {
         site: Rc::clone(&stack.site),
@@ -94,7 +100,7 @@ fn site(sum: &Sum, resolver: &mut Resolver<'_>) -> Site {
         blocks: sum.amount.blocks,
         allocs: sum.allocs,
         thread: resolver.thread(sum.thread),
-        phase: None,
+        phase: phases::name(ledger, sum.phase),
         call: resolver.call(sum.call),
         site_frame: stack.site_frame,
         python_site: stack.python_site.clone(),

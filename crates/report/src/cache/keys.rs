@@ -43,8 +43,10 @@ pub struct TensorPeak {
     pub time_ns: u64,
     /// Number of the block that reached them, among those handed out.
     pub event: u64,
-    /// Phase.
+    /// Phase of the thread that reached them.
     pub phase: Option<String>,
+    /// Which instance of the phase it was, from 1; 0 for none.
+    pub round: u64,
     /// What they were, largest first.
     pub sites: Vec<Site>,
 }

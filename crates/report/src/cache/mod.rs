@@ -3,6 +3,7 @@
 pub mod keys;
 
 use crate::failures;
+use crate::phases;
 use crate::resolve::Resolver;
 use crate::schema::Site;
 use crate::sites;
@@ -43,19 +44,25 @@ pub fn of_device(
             bytes: cache.allocated_peak.bytes,
             time_ns: cache.allocated_peak.time_ns,
             event: cache.allocated_peak.event,
-            phase: None,
-            sites: collect(resolver, rows().map(|row| (row, tensors.at_peak(row)))),
+            phase: phases::name(ledger, cache.allocated_peak.phase),
+            round: cache.allocated_peak.round,
+            sites: collect(
+                ledger,
+                resolver,
+                rows().map(|row| (row, tensors.at_peak(row))),
+            ),
         },
-        live_sites: collect(resolver, rows().map(|row| (row, row.live))),
+        live_sites: collect(ledger, resolver, rows().map(|row| (row, row.live))),
         segments: ledger.cache_map(device).map(|map| segments(&map)),
     })
 }
 
 fn collect<'a>(
+    ledger: &Ledger,
     resolver: &mut Resolver<'_>,
     rows: impl Iterator<Item = (&'a Row, Amount)>,
 ) -> Vec<Site> {
-    let mut sites = sites::collect(resolver, rows);
+    let mut sites = sites::collect(ledger, resolver, rows);
     for site in &mut sites {
         site.call = Rc::from(CALL);
     }
@@ -92,7 +99,7 @@ pub fn at_failure(
     let state = group.cache.as_ref()?;
     let rows = state.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.tensors().row(*id)?, *amount)));
-    let sites = collect(resolver, lived);
+    let sites = collect(ledger, resolver, lived);
     let stack = |row| Some(ledger.tensors().row(row)?.key.stack);
     let changed = failures::changes(resolver, &state.changes, stack);
     Some(CacheThen {

@@ -1,0 +1,508 @@
+//! Phases of the program: ranges that threads are in, ranges that any thread may end, marks between rounds.
+//!
+//! A range of each thread is nested in the ones that the thread entered before; a mark ends a round that began at the mark of
+//! the same name before it (or at the beginning). Names that differ in numbers only ("step 17") are one phase, of which each
+//! range is an instance. Of each instance it is known what lived when it began, when it ended, and at most meanwhile.
+
+use crate::hash::Map;
+use oomhook_trace::ThreadId;
+use oomhook_trace::told::{Phase, PhaseName, PhaseNameId, PhaseWhat};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Number of a phase, from 1; 0 means none.
+pub type PhaseId = u32;
+
+/// Phases kept; what comes beyond is in none.
+const MOST_PHASES: usize = 1024;
+/// Names kept.
+const MOST_NAMES: usize = 65_536;
+/// Instances kept of each of the first phases, and of each later one: the latest ones.
+const MOST_INSTANCES: usize = 512;
+const FEW_INSTANCES: usize = 16;
+/// Phases of which many instances are kept.
+const MAIN_PHASES: usize = 32;
+/// Ranges that a thread may be in at once, and that may be open for any thread.
+const MOST_OPEN: usize = 256;
+
+/// Domains of libraries: their ranges are phases, but what is allocated in them belongs to the program's own phase.
+const OF_LIBRARIES: [&str; 8] = [
+    "NCCL", "CCCL", "cuBLAS", "cuDNN", "cuFFT", "cuSPARSE", "cuSOLVER", "TensorRT",
+];
+
+/// What lived on one device over an instance: device bytes of the driver, and bytes handed out by a framework's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Height {
+    /// The device; `None` for memory whose device is not known.
+    pub device: Option<u8>,
+    /// Device bytes when it began, at most, and when it ended.
+    pub begin: u64,
+    /// Most device bytes.
+    pub peak: u64,
+    /// Device bytes when it ended.
+    pub end: u64,
+    /// The same of what the cache had handed out.
+    pub tensors_begin: u64,
+    /// Most bytes handed out.
+    pub tensors_peak: u64,
+    /// Bytes handed out when it ended.
+    pub tensors_end: u64,
+}
+
+/// One range, or one round between two marks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Its name; of a round the one of the mark that ended it.
+    pub name: PhaseNameId,
+    /// The thread that it was in; of a round the one that set the mark.
+    pub thread: ThreadId,
+    /// When it began.
+    pub begun_ns: u64,
+    /// When it ended; `None` while it lasts.
+    pub ended_ns: Option<u64>,
+    /// What lived, device by device.
+    pub heights: Vec<Height>,
+    /// Device bytes that calls took without saying so meanwhile.
+    pub hidden: i64,
+}
+
+impl Instance {
+    fn height(&mut self, device: Option<u8>) -> &mut Height {
+        let at = match self.heights.iter().position(|one| one.device == device) {
+            Some(at) => at,
+            None => {
+                self.heights.push(Height {
+                    device,
+                    ..Height::default()
+                });
+                self.heights.len() - 1
+            }
+        };
+        &mut self.heights[at]
+    }
+
+    /// What was in it was in this one, too.
+    fn contain(&mut self, inner: &Instance) {
+        for height in &inner.heights {
+            let own = self.height(height.device);
+            own.peak = own.peak.max(height.peak);
+            own.tensors_peak = own.tensors_peak.max(height.tensors_peak);
+        }
+        self.hidden += inner.hidden;
+    }
+}
+
+/// A phase: all instances whose names differ in numbers only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PhaseUse {
+    /// Its name with `#` for numbers, and its domain before it.
+    pub folded: String,
+    /// Its only name, as long as there is one only.
+    pub only: Option<String>,
+    /// It is a series of marks.
+    pub is_mark: bool,
+    /// Instances that ended.
+    pub count: u64,
+    /// The latest ones that ended, oldest first.
+    pub instances: VecDeque<Instance>,
+    /// The instance with the highest device bytes on one device, and its number among all (from 1).
+    pub highest: Option<(u64, Instance)>,
+    /// The same by what a cache had handed out.
+    pub highest_tensors: Option<(u64, Instance)>,
+    /// Device bytes that calls took without saying so, in all instances.
+    pub hidden: i64,
+}
+
+impl PhaseUse {
+    /// What people call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.only.as_deref().unwrap_or(&self.folded)
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Open {
+    phase: PhaseId,
+    domain: u32,
+    of_library: bool,
+    instance: Instance,
+}
+
+/// All phases.
+#[derive(Clone, Default)]
+pub struct Phases {
+    names: Map<PhaseNameId, PhaseName>,
+    phases: Vec<PhaseUse>,
+    by_folded: Map<String, PhaseId>,
+    threads: Vec<(ThreadId, Vec<Open>)>,
+    started: Vec<(u64, Open)>,
+    /// Rounds that last, by phase; the latest mark's is the last one.
+    rounds: Vec<Open>,
+}
+
+/// What goes into a checkpoint besides the names.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SavedPhases {
+    phases: Vec<PhaseUse>,
+    threads: Vec<(ThreadId, Vec<Open>)>,
+    started: Vec<(u64, Open)>,
+    rounds: Vec<Open>,
+}
+
+/// A name with its numbers left out.
+fn fold(name: &PhaseName) -> String {
+    let mut folded = String::with_capacity(name.name.len());
+    if !name.domain.is_empty() {
+        folded.push_str(&name.domain);
+        folded.push_str(": ");
+    }
+    let mut in_number = false;
+    for c in name.name.chars() {
+        let digit = c.is_ascii_digit();
+        if digit && !in_number {
+            folded.push('#');
+        } else if !digit {
+            folded.push(c);
+        }
+        in_number = digit;
+    }
+    folded
+}
+
+fn whole(name: &PhaseName) -> String {
+    if name.domain.is_empty() {
+        name.name.clone()
+    } else {
+        format!("{}: {}", name.domain, name.name)
+    }
+}
+
+impl Phases {
+    /// True if the program told of any.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        !self.phases.is_empty()
+    }
+
+    /// Every phase with its number, in order of appearance.
+    pub fn iter(&self) -> impl Iterator<Item = (PhaseId, &PhaseUse)> {
+        let numbered = self.phases.iter().enumerate();
+        numbered.map(|(at, phase)| (at as PhaseId + 1, phase))
+    }
+
+    /// One phase.
+    #[must_use]
+    pub fn get(&self, id: PhaseId) -> Option<&PhaseUse> {
+        self.phases.get((id as usize).checked_sub(1)?)
+    }
+
+    /// The number of the instance of a phase that lasts now, from 1; 0 for no phase.
+    #[must_use]
+    pub fn round(&self, id: PhaseId) -> u64 {
+        self.get(id).map_or(0, |phase| phase.count + 1)
+    }
+
+    /// A name as the program gave it, with its domain.
+    #[must_use]
+    pub fn name(&self, id: PhaseNameId) -> Option<String> {
+        self.names.get(&id).map(whole)
+    }
+
+    /// The instances that last, with their phases.
+    pub fn open(&self) -> impl Iterator<Item = (PhaseId, &Instance)> {
+        let of_threads = self.threads.iter().flat_map(|(_, open)| open);
+        let all = of_threads
+            .chain(self.started.iter().map(|(_, open)| open))
+            .chain(&self.rounds);
+        all.map(|open| (open.phase, &open.instance))
+    }
+
+    /// The phase that a thread is in: of its own ranges the innermost that is no library's; else of the only thread that has
+    /// such ranges (a helper of that thread, as PyTorch's threads of the backward pass are); else of the ranges that any thread
+    /// may end the latest; else the round of the latest mark.
+    #[must_use]
+    pub fn of_thread(&self, thread: ThreadId) -> PhaseId {
+        let own = self.threads.iter().find(|(of, _)| *of == thread);
+        if let Some(open) = own.and_then(|(_, open)| innermost(open)) {
+            return open.phase;
+        }
+        let mut others = self
+            .threads
+            .iter()
+            .filter_map(|(_, open)| innermost(open).filter(|open| !open.of_library));
+        if let (Some(open), None) = (others.next(), others.next()) {
+            return open.phase;
+        }
+        let started = self.started.last().map(|(_, open)| open);
+        started.or(self.rounds.last()).map_or(0, |open| open.phase)
+    }
+
+    pub(crate) fn define(&mut self, name: &PhaseName) {
+        if self.names.len() < MOST_NAMES || self.names.contains_key(&name.id) {
+            self.names.insert(name.id, name.clone());
+        }
+    }
+
+    /// The names as records of a checkpoint.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &PhaseName> {
+        self.names.values()
+    }
+
+    fn phase_of(&mut self, name: PhaseNameId, is_mark: bool) -> Option<PhaseId> {
+        let name = self.names.get(&name)?;
+        let (folded, whole) = (fold(name), whole(name));
+        if let Some(id) = self.by_folded.get(&folded) {
+            let phase = &mut self.phases[*id as usize - 1];
+            if phase.only.as_ref().is_some_and(|only| *only != whole) {
+                phase.only = None;
+            }
+            return Some(*id);
+        }
+        if self.phases.len() >= MOST_PHASES {
+            return None;
+        }
+        self.phases.push(PhaseUse {
+            folded: folded.clone(),
+            only: Some(whole),
+            is_mark,
+            ..PhaseUse::default()
+        });
+        let id = self.phases.len() as PhaseId;
+        self.by_folded.insert(folded, id);
+        Some(id)
+    }
+
+    fn begin(&mut self, phase: &Phase, name: PhaseNameId, heights: Vec<Height>) -> Open {
+        let of_library = self.names.get(&name).is_some_and(|name| {
+            OF_LIBRARIES
+                .iter()
+                .any(|library| name.domain.starts_with(library))
+        });
+        Open {
+            phase: self.phase_of(name, false).unwrap_or(0),
+            domain: 0,
+            of_library,
+            instance: Instance {
+                name,
+                thread: phase.thread,
+                begun_ns: phase.time_ns,
+                ended_ns: None,
+                heights,
+                hidden: 0,
+            },
+        }
+    }
+
+    /// Takes in a border; `heights` is what lives now, `highest_so_far` what lived at most since the beginning.
+    pub(crate) fn apply(
+        &mut self,
+        phase: &Phase,
+        heights: Vec<Height>,
+        highest_so_far: impl FnOnce() -> Vec<Height>,
+    ) {
+        match phase.what {
+            PhaseWhat::Push { name, domain } => {
+                let open = Open {
+                    domain,
+                    ..self.begin(phase, name, heights)
+                };
+                let place = self.thread_mut(phase.thread);
+                if place.len() < MOST_OPEN {
+                    place.push(open);
+                }
+            }
+            PhaseWhat::Pop { domain } => {
+                let place = self.thread_mut(phase.thread);
+                let Some(at) = place.iter().rposition(|open| open.domain == domain) else {
+                    return;
+                };
+                // Ranges of other domains may be crossed with it: what they saw, it saw.
+                let (lower, upper) = place.split_at_mut(at + 1);
+                for open in upper.iter() {
+                    lower[at].instance.contain(&open.instance);
+                }
+                let mut open = place.remove(at);
+                if let Some(outer) = at.checked_sub(1).and_then(|at| place.get_mut(at)) {
+                    outer.instance.contain(&open.instance);
+                }
+                if place.is_empty() {
+                    self.threads.retain(|(thread, _)| *thread != phase.thread);
+                }
+                end(&mut open.instance, phase.time_ns, &heights);
+                self.finish(open.phase, open.instance);
+            }
+            PhaseWhat::Start { name, range } => {
+                if self.started.len() < MOST_OPEN {
+                    let open = self.begin(phase, name, heights);
+                    self.started.push((range, open));
+                }
+            }
+            PhaseWhat::End { range } => {
+                let Some(at) = self.started.iter().position(|(of, _)| *of == range) else {
+                    return;
+                };
+                let (_, mut open) = self.started.remove(at);
+                end(&mut open.instance, phase.time_ns, &heights);
+                self.finish(open.phase, open.instance);
+            }
+            PhaseWhat::Mark { name } => self.mark(phase, name, heights, highest_so_far),
+        }
+    }
+
+    fn mark(
+        &mut self,
+        phase: &Phase,
+        name: PhaseNameId,
+        heights: Vec<Height>,
+        highest_so_far: impl FnOnce() -> Vec<Height>,
+    ) {
+        let Some(id) = self.phase_of(name, true) else {
+            return;
+        };
+        let known = self.rounds.iter().position(|open| open.phase == id);
+        let mut round = match known {
+            Some(at) => self.rounds.remove(at).instance,
+            // The first round began with the recording, when nothing lived.
+            None => Instance {
+                heights: highest_so_far(),
+                ..Instance::default()
+            },
+        };
+        round.name = name;
+        round.thread = phase.thread;
+        end(&mut round, phase.time_ns, &heights);
+        self.finish(id, round);
+        let mut open = self.begin(phase, name, heights);
+        open.phase = id;
+        self.rounds.push(open);
+    }
+
+    fn thread_mut(&mut self, thread: ThreadId) -> &mut Vec<Open> {
+        let at = match self.threads.iter().position(|(of, _)| *of == thread) {
+            Some(at) => at,
+            None => {
+                self.threads.push((thread, Vec::new()));
+                self.threads.len() - 1
+            }
+        };
+        &mut self.threads[at].1
+    }
+
+    fn finish(&mut self, id: PhaseId, instance: Instance) {
+        let Some(at) = (id as usize).checked_sub(1) else {
+            return;
+        };
+        let most = if at < MAIN_PHASES {
+            MOST_INSTANCES
+        } else {
+            FEW_INSTANCES
+        };
+        let Some(phase) = self.phases.get_mut(at) else {
+            return;
+        };
+        phase.count += 1;
+        phase.hidden += instance.hidden;
+        let number = phase.count;
+        let highest = |of: fn(&Height) -> u64, known: &Option<(u64, Instance)>| {
+            let top = |instance: &Instance| instance.heights.iter().map(of).max().unwrap_or(0);
+            let now = top(&instance);
+            let is_higher = known.as_ref().is_none_or(|(_, known)| now > top(known));
+            (now > 0 && is_higher).then(|| (number, instance.clone()))
+        };
+        if let Some(new) = highest(|height| height.peak, &phase.highest) {
+            phase.highest = Some(new);
+        }
+        if let Some(new) = highest(|height| height.tensors_peak, &phase.highest_tensors) {
+            phase.highest_tensors = Some(new);
+        }
+        if phase.instances.len() >= most {
+            phase.instances.pop_front();
+        }
+        phase.instances.push_back(instance);
+    }
+
+    /// The instances that see what happens now: of each thread the innermost (its outer ones learn of it when it ends).
+    fn witnesses(&mut self) -> impl Iterator<Item = &mut Instance> {
+        let of_threads = self
+            .threads
+            .iter_mut()
+            .filter_map(|(_, open)| open.last_mut());
+        let all = of_threads
+            .chain(self.started.iter_mut().map(|(_, open)| open))
+            .chain(&mut self.rounds);
+        all.map(|open| &mut open.instance)
+    }
+
+    /// Device bytes grew to this.
+    pub(crate) fn grew(&mut self, device: Option<u8>, live: u64) {
+        for instance in self.witnesses() {
+            let height = instance.height(device);
+            height.peak = height.peak.max(live);
+        }
+    }
+
+    /// What a cache has handed out grew to this.
+    pub(crate) fn tensors_grew(&mut self, device: u8, allocated: u64) {
+        for instance in self.witnesses() {
+            let height = instance.height(Some(device));
+            height.tensors_peak = height.tensors_peak.max(allocated);
+        }
+    }
+
+    /// A call took device memory without saying so.
+    pub(crate) fn took(&mut self, thread: ThreadId, bytes: i64) {
+        let own = self.threads.iter_mut().find(|(of, _)| *of == thread);
+        if let Some(open) = own.and_then(|(_, open)| open.last_mut()) {
+            open.instance.hidden += bytes;
+        }
+        let others = self.started.iter_mut().map(|(_, open)| open);
+        for open in others.chain(&mut self.rounds) {
+            open.instance.hidden += bytes;
+        }
+    }
+
+    /// A thread is gone, and what it was in with it.
+    pub(crate) fn thread_ended(&mut self, thread: ThreadId) {
+        self.threads.retain(|(of, _)| *of != thread);
+    }
+
+    pub(crate) fn save(&self) -> SavedPhases {
+        SavedPhases {
+            phases: self.phases.clone(),
+            threads: self.threads.clone(),
+            started: self.started.clone(),
+            rounds: self.rounds.clone(),
+        }
+    }
+
+    pub(crate) fn restore(saved: SavedPhases) -> Phases {
+        let numbered = saved.phases.iter().enumerate();
+        Phases {
+            by_folded: numbered
+                .map(|(at, phase)| (phase.folded.clone(), at as PhaseId + 1))
+                .collect(),
+            names: Map::default(),
+            phases: saved.phases,
+            threads: saved.threads,
+            started: saved.started,
+            rounds: saved.rounds,
+        }
+    }
+}
+
+fn innermost(open: &[Open]) -> Option<&Open> {
+    let own = open.iter().rev().find(|open| !open.of_library);
+    own.or(open.last())
+}
+
+fn end(instance: &mut Instance, time_ns: u64, now: &[Height]) {
+    instance.ended_ns = Some(time_ns);
+    for height in now {
+        let own = instance.height(height.device);
+        own.end = height.begin;
+        own.tensors_end = height.tensors_begin;
+    }
+}

@@ -1,0 +1,155 @@
+//! Phases of the program: what lived in them, and what they left behind.
+
+pub mod keys;
+
+use crate::clean;
+use crate::failures::place;
+use crate::resolve::Resolver;
+use keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
+use oomhook_ledger::Ledger;
+use oomhook_ledger::growth::Growth;
+use oomhook_ledger::phases::{Height, Instance, PhaseId, PhaseUse};
+
+/// Every phase, in order of appearance.
+pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Phase> {
+    let growth = ledger.growth();
+    let phases = ledger.phases().iter();
+    phases
+        .map(|(id, usage)| {
+            let growth = growth.iter().find(|growth| growth.phase == id);
+            phase(ledger, resolver, usage, growth)
+        })
+        .collect()
+}
+
+/// The name of a phase, as people know it.
+#[must_use]
+pub fn name(ledger: &Ledger, id: PhaseId) -> Option<String> {
+    Some(clean::text(ledger.phases().get(id)?.name()))
+}
+
+/// The name of a phase with the number of its instance, if it had several.
+#[must_use]
+pub fn name_and_round(ledger: &Ledger, id: PhaseId, round: u64) -> Option<String> {
+    let name = name(ledger, id)?;
+    let count = ledger.phases().get(id)?.count;
+    Some(if count.max(round) > 1 && round > 0 {
+        format!("{name} ({round})")
+    } else {
+        name
+    })
+}
+
+fn phase(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    usage: &PhaseUse,
+    growth: Option<&Growth>,
+) -> Phase {
+    let phases = ledger.phases();
+    let name = |instance: &Instance| phases.name(instance.name).map(|name| clean::text(&name));
+    let top = |instance: &Instance, of: fn(&Height) -> u64| {
+        let heights = instance.heights.iter();
+        heights.copied().max_by_key(of).unwrap_or_default()
+    };
+    let highest = usage.highest.as_ref();
+    let peak = highest.map(|(_, instance)| top(instance, |height| height.peak));
+    let tensors = usage
+        .highest_tensors
+        .as_ref()
+        .filter(|_| ledger.tensors().any());
+    let tensors_peak = tensors.map(|(_, instance)| top(instance, |height| height.tensors_peak));
+    Phase {
+        name: clean::text(usage.name()),
+        kind: if usage.is_mark { "mark" } else { "range" },
+        count: usage.count,
+        peak_bytes: peak.map_or(0, |height| height.peak),
+        peak_device: peak.and_then(|height| height.device).map(u32::from),
+        peak_round: highest.map_or(0, |(round, _)| *round),
+        peak_name: highest.and_then(|(_, instance)| name(instance)),
+        tensors_peak_bytes: tensors_peak.map(|height| height.tensors_peak),
+        tensors_peak_round: tensors.map(|(round, _)| *round),
+        tensors_peak_name: tensors.and_then(|(_, instance)| name(instance)),
+        live_growth_bytes: live_growth(ledger, usage),
+        hidden_bytes: usage.hidden,
+        growth: growth.map_or(Vec::new(), |growth| left_behind(ledger, resolver, growth)),
+        instances: usage
+            .instances
+            .iter()
+            .map(|one| instance(one, name(one)))
+            .collect(),
+    }
+}
+
+fn live_growth(ledger: &Ledger, usage: &PhaseUse) -> i64 {
+    let cached = ledger.tensors().any();
+    let sum = |instance: Option<&Instance>, of: [fn(&Height) -> u64; 2]| -> i64 {
+        let of = of[usize::from(cached)];
+        let heights = instance.map_or(&[][..], |instance| &instance.heights);
+        let sum: u64 = heights.iter().map(of).sum();
+        i64::try_from(sum).unwrap_or(i64::MAX)
+    };
+    let first = sum(
+        usage.instances.front(),
+        [|height| height.begin, |height| height.tensors_begin],
+    );
+    let last = sum(
+        usage.instances.back(),
+        [|height| height.end, |height| height.tensors_end],
+    );
+    last - first
+}
+
+/// What each instance leaves behind; rows of one site (threads, calls) are one.
+pub(crate) fn left_behind(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    growth: &Growth,
+) -> Vec<PhaseGrowth> {
+    let mut found: Vec<PhaseGrowth> = Vec::new();
+    for (row, bytes) in &growth.rows {
+        let row = if growth.of_tensors {
+            ledger.tensors().row(*row)
+        } else {
+            ledger.row(*row)
+        };
+        let Some(row) = row else { continue };
+        let of = place(&resolver.stack(row.key.stack));
+        let known = found.iter_mut().find(|known| {
+            (&known.of.label, &known.of.library, &known.of.origin)
+                == (&of.label, &of.library, &of.origin)
+        });
+        match known {
+            Some(known) => known.bytes_per_mark += bytes,
+            None => found.push(PhaseGrowth {
+                bytes_per_mark: *bytes,
+                instances: growth.instances,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.bytes_per_mark));
+    found
+}
+
+fn instance(instance: &Instance, name: Option<String>) -> PhaseInstance {
+    PhaseInstance {
+        name,
+        begun_ns: instance.begun_ns,
+        ended_ns: instance.ended_ns,
+        devices: instance
+            .heights
+            .iter()
+            .map(|height| PhaseHeight {
+                device: height.device.map(u32::from),
+                begin_bytes: height.begin,
+                peak_bytes: height.peak,
+                end_bytes: height.end,
+                tensors_begin_bytes: height.tensors_begin,
+                tensors_peak_bytes: height.tensors_peak,
+                tensors_end_bytes: height.tensors_end,
+            })
+            .collect(),
+        hidden_bytes: instance.hidden,
+    }
+}
