@@ -176,6 +176,16 @@ fn the_library_exports_the_hooked_names_and_dlsym() {
             "_ZN3c1027reportMemoryUsageToProfilerEPv{sizes}NS_6DeviceE"
         ));
     }
+    // And what NVTX and `oomhook.h` ask for.
+    for name in [
+        "InitializeInjectionNvtx2",
+        "oomhook_mark",
+        "oomhook_push",
+        "oomhook_pop",
+        "oomhook_report",
+    ] {
+        wanted.insert(name.to_owned());
+    }
     let found: BTreeSet<_> = exported(&artefacts().library).into_iter().collect();
     assert_eq!(found, wanted);
 }

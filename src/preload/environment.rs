@@ -1,6 +1,7 @@
 //! What is noted when the library is loaded, before the program can change it: the list of preloaded libraries, and which
 //! file stderr was.
 
+use super::injection;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -29,6 +30,8 @@ unsafe extern "C" fn note(
                     (*entry).add("LD_PRELOAD=".len()).cast_mut(),
                     Ordering::Release,
                 );
+                // Preloaded, we are here before any other thread can be.
+                injection::offer(environment);
                 return;
             }
             entry = entry.add(1);

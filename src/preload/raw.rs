@@ -55,6 +55,16 @@ pub enum Kind {
     TensorFree,
     /// b = requested, c = allocated, d = reserved: it gave up.
     TensorFailed,
+    /// a = name, b = domain: a range begins in the thread.
+    PhasePush,
+    /// b = domain: the innermost one ends.
+    PhasePop,
+    /// a = name, b = range: a range begins that any thread may end.
+    PhaseStart,
+    /// b = range: it ends.
+    PhaseEnd,
+    /// a = name.
+    PhaseMark,
     /// a = a leaked `Box<Record>`, for what is rare and large.
     Boxed,
 }

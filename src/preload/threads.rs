@@ -4,7 +4,7 @@
 use super::guard::{NO_ID, Thread};
 use super::raw::{Kind, Raw, pack_name};
 use super::state::Recorder;
-use super::{channel, guard, stack, state};
+use super::{channel, guard, phases, stack, state};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// The thread's number; announces the thread when it has none yet.
 #[inline]
-pub fn number(recorder: &Recorder, thread: &Thread) -> u32 {
+pub fn number(recorder: &'static Recorder, thread: &Thread) -> u32 {
     let id = thread.id.get();
     if id != NO_ID {
         id
@@ -25,7 +25,7 @@ pub fn number(recorder: &Recorder, thread: &Thread) -> u32 {
 }
 
 #[cold]
-fn announce(recorder: &Recorder, thread: &Thread) -> u32 {
+fn announce(recorder: &'static Recorder, thread: &Thread) -> u32 {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     thread.id.set(id);
     let (low, high) = pack_name(&name());
@@ -46,6 +46,7 @@ fn announce(recorder: &Recorder, thread: &Thread) -> u32 {
         },
     );
     watch();
+    phases::tell_open(recorder, id);
     id
 }
 

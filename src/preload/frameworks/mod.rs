@@ -1,3 +1,4 @@
 //! What frameworks say about memory themselves.
 
 pub mod c10;
+pub mod nvtx;

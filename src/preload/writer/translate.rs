@@ -4,7 +4,7 @@ use super::super::raw::{
     FROM_POOL, KNOWN_FREE, KNOWN_REQUESTED, Kind, NO_DEVICE, Raw, unpack_name,
 };
 use oomhook_trace::record::{Cost, CostKind, Deed, DeedKind, Object};
-use oomhook_trace::told::{Tensor, TensorWhat};
+use oomhook_trace::told::{Phase, PhaseWhat, Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, StackId, What};
 
 /// The record of an event (`None` for kinds that carry none).
@@ -32,6 +32,20 @@ pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
                 },
                 allocated: raw.c,
                 reserved: raw.d,
+            }));
+        }
+        Kind::PhasePush | Kind::PhasePop | Kind::PhaseStart | Kind::PhaseEnd | Kind::PhaseMark => {
+            let (name, domain) = (raw.a as u32, raw.b as u32);
+            return Some(Record::Phase(Phase {
+                time_ns: raw.time_ns,
+                thread: raw.thread,
+                what: match raw.kind {
+                    Kind::PhasePush => PhaseWhat::Push { name, domain },
+                    Kind::PhasePop => PhaseWhat::Pop { domain },
+                    Kind::PhaseStart => PhaseWhat::Start { name, range: raw.b },
+                    Kind::PhaseEnd => PhaseWhat::End { range: raw.b },
+                    _ => PhaseWhat::Mark { name },
+                },
             }));
         }
         Kind::Cost => {

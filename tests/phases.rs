@@ -1,0 +1,205 @@
+//! Phases of a program are seen however it tells of them: NVTX in all its kinds, the functions of `oomhook.h`; what lived in them,
+//! what each round left behind; and nothing else changes.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use support::{Bench, Ran, Route};
+
+const MIB: u64 = 1 << 20;
+
+fn program() -> PathBuf {
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    bench.build(
+        "phases.c",
+        Route::Driver,
+        &["-Wno-unused-function", &simulator],
+    )
+}
+
+fn run(part: &str, settings: &[(&str, &str)]) -> Ran {
+    let ran = Bench::shared().run(&program(), &[part], settings);
+    assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());
+    ran
+}
+
+fn phase<'a>(ran: &'a Ran, name: &str) -> &'a Value {
+    let phases = ran.report["phases"].as_array().expect("phases");
+    let found = phases.iter().find(|phase| phase["name"] == name);
+    found.unwrap_or_else(|| panic!("no phase {name}: {phases:#?}"))
+}
+
+#[test]
+fn rounds_between_marks_and_what_each_leaves_behind() {
+    let ran = run("marks", &[]);
+    let marks = phase(&ran, "iteration");
+    assert_eq!(
+        (&marks["kind"], &marks["count"]),
+        (&json!("mark"), &json!(20))
+    );
+    assert_eq!(marks["peak_bytes"], 146_800_640);
+    assert_eq!(marks["peak_round"], 20);
+    let growth = marks["growth"].as_array().expect("growth");
+    assert_eq!(growth.len(), 1, "{growth:#?}");
+    assert_eq!(
+        (&growth[0]["site"], &growth[0]["bytes_per_mark"]),
+        (&json!("leak"), &json!(2 * MIB))
+    );
+    let peak = &ran.report["devices"][0]["peak"];
+    assert_eq!(
+        (&peak["bytes"], &peak["event"]),
+        (&json!(146_800_640), &json!(40))
+    );
+    assert_eq!(
+        (&peak["phase"], &peak["round"]),
+        (&json!("iteration"), &json!(20))
+    );
+    ran.leaks_are(&[("leak", 40 * MIB, 20)]);
+}
+
+#[test]
+fn ranges_are_nested_and_helpers_belong_to_whom_they_help() {
+    let ran = run("ranges", &[]);
+    // Entered before the recording began.
+    let train = phase(&ran, "train");
+    assert_eq!(
+        (&train["count"], &train["peak_bytes"]),
+        (&json!(1), &json!(137 * MIB))
+    );
+    let steps = phase(&ran, "step #");
+    assert_eq!(
+        (&steps["count"], &steps["peak_bytes"], &steps["peak_name"]),
+        (&json!(8), &json!(137 * MIB), &json!("step 8"))
+    );
+    let peaks: Vec<u64> = steps["instances"]
+        .as_array()
+        .expect("instances")
+        .iter()
+        .map(|one| one["devices"][0]["peak_bytes"].as_u64().expect("a peak"))
+        .collect();
+    let expected: Vec<u64> = (1..=8)
+        .map(|step| (step - 1 + step * 10 + 50) * MIB)
+        .collect();
+    assert_eq!(peaks, expected);
+    let forward = phase(&ran, "forward");
+    assert_eq!(
+        (&forward["count"], &forward["peak_bytes"]),
+        (&json!(8), &json!(87 * MIB))
+    );
+    assert_eq!(phase(&ran, "backward")["peak_bytes"], 137 * MIB);
+    let growth = &steps["growth"];
+    assert_eq!(
+        (&growth[0]["site"], &growth[0]["bytes_per_mark"]),
+        (&json!("leak"), &json!(MIB))
+    );
+    assert_eq!(forward["growth"], json!([]));
+    // The helper's block made the peak, in the phase of the thread that waited for it.
+    let peak = &ran.report["devices"][0]["peak"];
+    assert_eq!(
+        (&peak["bytes"], &peak["phase"]),
+        (&json!(137 * MIB), &json!("backward"))
+    );
+    let sites = peak["sites"].as_array().expect("sites");
+    let phases: Vec<_> = sites
+        .iter()
+        .map(|site| (&site["site"], &site["phase"], &site["bytes"]))
+        .collect();
+    assert_eq!(
+        phases,
+        [
+            (&json!("work"), &json!("forward"), &json!(80 * MIB)),
+            (&json!("work"), &json!("backward"), &json!(50 * MIB)),
+            (&json!("leak"), &json!("step #"), &json!(7 * MIB)),
+        ]
+    );
+}
+
+#[test]
+fn domains_registered_strings_wide_strings_and_ranges_ended_elsewhere() {
+    let ran = run("kinds", &[]);
+    let peak = |name: &str| {
+        phase(&ran, name)["peak_bytes"]
+            .as_u64()
+            .map(|bytes| bytes / MIB)
+    };
+    assert_eq!(peak("own: registered"), Some(40));
+    assert_eq!(peak("NCCL: ncclAllReduce"), Some(30));
+    assert_eq!(peak("own: wide \u{20ac}"), Some(40));
+    assert_eq!(peak("request 7"), Some(50));
+    let done = phase(&ran, "done");
+    assert_eq!(
+        (&done["count"], &done["peak_bytes"]),
+        (&json!(2), &json!(60 * MIB))
+    );
+}
+
+#[test]
+fn more_names_than_there_is_room_for_are_one_phase() {
+    let ran = run("many", &[]);
+    let requests = phase(&ran, "request #");
+    assert_eq!(
+        (&requests["count"], &requests["peak_bytes"]),
+        (&json!(20_000), &json!(MIB))
+    );
+    let kept = requests["instances"].as_array().map(Vec::len);
+    assert_eq!(kept, Some(512));
+}
+
+#[test]
+fn the_functions_of_the_header_are_there_only_with_the_library() {
+    let folder = Bench::shared().new_folder();
+    let report = folder.join("report").display().to_string();
+    let ran = run("calls", &[("OOMHOOK_REPORT", &report)]);
+    assert_eq!(phase(&ran, "load")["peak_bytes"], 10 * MIB);
+    assert_eq!(phase(&ran, "warm")["peak_bytes"], 10 * MIB);
+    assert_eq!(phase(&ran, "")["peak_bytes"], 12 * MIB);
+    // One report on the way, one at the end.
+    let reports = std::fs::read_dir(&folder).expect("the folder").count();
+    assert_eq!(reports, 2, "{}", ran.stderr());
+    let bare = Bench::shared()
+        .plain(&program(), &["calls"])
+        .output()
+        .expect("it runs");
+    assert!(bare.status.success() && bare.stderr.is_empty());
+}
+
+#[test]
+fn without_cuda_nothing_is_left_behind() {
+    let (output, traces) = Bench::shared().start(&program(), &["no cuda"]).output();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    assert!(output.status.success() && output.stderr.is_empty() && traces.is_empty());
+}
+
+#[test]
+fn somebody_elses_injection_is_left_alone() {
+    let bench = Bench::shared();
+    let says = |settings: &[(&str, &str)]| {
+        let mut run = bench.start(&program(), &["variable"]);
+        run.command.envs(settings.iter().copied());
+        let (output, _) = run.output();
+        String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned()
+    };
+    let library = support::artefacts()
+        .library
+        .canonicalize()
+        .expect("the library");
+    let set = PathBuf::from(says(&[])).canonicalize().expect("a path");
+    assert_eq!(set, library);
+    assert_eq!(
+        says(&[("NVTX_INJECTION64_PATH", "/nsys/libToolsInjection64.so")]),
+        "/nsys/libToolsInjection64.so"
+    );
+    assert_eq!(says(&[("OOMHOOK", "0")]), "unset");
+    // A child that inherits the variable and not the preload is not watched.
+    let mut bare = bench.plain(&program(), &["no cuda"]);
+    bare.env("NVTX_INJECTION64_PATH", &library);
+    let output = bare.output().expect("it runs");
+    assert!(
+        output.status.success() && output.stdout == b"done\n",
+        "{output:?}"
+    );
+}

@@ -1,0 +1,165 @@
+/* Phases of a program, told in every way there is: phases PART. */
+#include "check.h"
+#include "nvtx_client.h"
+
+#include "../../include/oomhook.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <unistd.h>
+#include <wchar.h>
+
+SITE static CUdeviceptr work(size_t bytes) {
+    CUdeviceptr block = 0;
+    CHECK(cuMemAlloc(&block, bytes));
+    return block;
+}
+
+SITE static CUdeviceptr leak(size_t bytes) {
+    CUdeviceptr block = 0;
+    CHECK(cuMemAlloc(&block, bytes));
+    return block;
+}
+
+static void give(CUdeviceptr block) { CHECK(cuMemFree(block)); }
+
+static void begin(void) {
+    CUcontext context;
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+}
+
+/* Twenty rounds: each allocates, leaks a little, frees, and ends with a mark. */
+static void marks(void) {
+    begin();
+    for (int i = 0; i < 20; i++) {
+        CUdeviceptr block = work(100 * MIB);
+        leak(2 * MIB);
+        give(block);
+        oomhook_mark("iteration");
+    }
+}
+
+/* Steps with a forward and a backward part; the latter allocates in a helper thread without ranges of its own. */
+static void *backward(void *unused) {
+    (void)unused;
+    begin();
+    give(work(50 * MIB));
+    return NULL;
+}
+
+static void ranges(void) {
+    REQUIRE(nvtx_begin());
+    REQUIRE(nvtx_push("train") == 0);
+    begin();
+    for (int i = 1; i <= 8; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "step %d", i);
+        REQUIRE(nvtx_push(name) == 1);
+        REQUIRE(nvtx_push("forward") == 2);
+        CUdeviceptr block = work((size_t)i * 10 * MIB);
+        REQUIRE(nvtx_pop() == 2);
+        REQUIRE(nvtx_push("backward") == 2);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, backward, NULL));
+        CHECK(pthread_join(thread, NULL));
+        REQUIRE(nvtx_pop() == 2);
+        give(block);
+        leak(MIB);
+        REQUIRE(nvtx_pop() == 1);
+    }
+    REQUIRE(nvtx_pop() == 0);
+    REQUIRE(nvtx_pop() < 0);
+}
+
+/* Domains, registered and wide strings, ranges that another thread ends, marks, crossed ranges of two domains. */
+static void *ender(void *range) {
+    nvtx_end(*(uint64_t *)range);
+    return NULL;
+}
+
+static void kinds(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    void *own = nvtx_domain("own"), *nccl = nvtx_domain("NCCL");
+    void *registered = nvtx_register(own, "registered");
+    REQUIRE(nvtx_domain_push(own, 3, registered) == 0);
+    give(work(10 * MIB));
+    REQUIRE(nvtx_domain_push(nccl, 1, "ncclAllReduce") == 0);
+    give(work(20 * MIB));
+    REQUIRE(nvtx_domain_push(own, 2, L"wide \x20ac") == 1);
+    give(work(30 * MIB));
+    /* Crossed: NCCL's range ends before the one that began later. */
+    REQUIRE(nvtx_domain_pop(nccl) == 0);
+    give(work(40 * MIB));
+    REQUIRE(nvtx_domain_pop(own) == 1);
+    REQUIRE(nvtx_domain_pop(own) == 0);
+    uint64_t range = nvtx_start("request 7");
+    REQUIRE(range != 0);
+    give(work(50 * MIB));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ender, &range));
+    CHECK(pthread_join(thread, NULL));
+    nvtx_mark("done");
+    give(work(60 * MIB));
+    nvtx_mark("done");
+    give(work(5 * MIB));
+}
+
+/* More names than there is room for. */
+static void many(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    for (int i = 0; i < 20000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "request %d", i);
+        nvtx_push(name);
+        give(work(MIB));
+        nvtx_pop();
+    }
+}
+
+/* Ranges without CUDA. */
+static void no_cuda(void) {
+    if (nvtx_begin()) {
+        for (int i = 0; i < 1000; i++) {
+            nvtx_push("idle");
+            nvtx_pop();
+        }
+    }
+    oomhook_push("idle");
+    oomhook_mark("idle");
+    oomhook_pop();
+    puts("done");
+}
+
+static void say_variable(void) {
+    const char *path = getenv("NVTX_INJECTION64_PATH");
+    puts(path != NULL ? path : "unset");
+}
+
+/* The functions of oomhook.h. */
+static void calls(void) {
+    begin();
+    oomhook_push("load");
+    leak(3 * MIB);
+    oomhook_push("warm");
+    give(work(7 * MIB));
+    oomhook_pop();
+    oomhook_pop();
+    oomhook_pop();
+    oomhook_push(NULL);
+    give(work(9 * MIB));
+    oomhook_pop();
+    oomhook_report();
+    const char *report = getenv("OOMHOOK_REPORT");
+    for (int i = 0; report != NULL && i < 2000 && access(report, F_OK) != 0; i++) wait_ms(10);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"no cuda", no_cuda},
+          {"variable", say_variable}, {"calls", calls});
+    return 0;
+}
