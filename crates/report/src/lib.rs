@@ -10,6 +10,7 @@
 //! | [`assemble`] | a ledger to the JSON |
 //! | [`sites`] | blocks summed by site |
 //! | [`leaks`] | what is left at the end, and of which kind |
+//! | [`diagnosis`] | why memory ran out, and what helps |
 //! | [`objects`] | what holds memory that no allocation call shows |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
@@ -31,6 +32,7 @@ pub mod attribution;
 pub mod baseline;
 pub mod capacity;
 pub mod clean;
+pub mod diagnosis;
 pub mod failures;
 pub mod gate;
 pub mod leaks;

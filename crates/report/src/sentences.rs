@@ -7,10 +7,12 @@ use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
+mod advice;
 mod failures;
 mod gates;
 mod names;
 mod pretended;
+pub use advice::*;
 pub use failures::*;
 pub use gates::*;
 pub use names::*;
