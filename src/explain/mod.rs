@@ -144,6 +144,8 @@ struct Open {
     line: u64,
     rank: Option<u32>,
     text: String,
+    /// Bytes of its first line.
+    first: usize,
     joined: usize,
     stack: Stack,
     step: Option<u64>,
@@ -165,12 +167,17 @@ impl Reader {
         self.context.see_failure(line.text);
         let bare = prefix::strip(line.text);
         let before = line.text.len() - bare.text.len();
-        if pytorch::goes_on(bare.text) {
+        let begins_here = |start: usize| start + before < line.own;
+        if let Some(start) = pytorch::goes_on(bare.text) {
+            if !begins_here(start) {
+                return;
+            }
             self.flush();
             self.open = Some(Open {
                 line: line.number,
                 rank: bare.rank,
                 text: bare.text.to_owned(),
+                first: bare.text.len(),
                 joined: 0,
                 stack: self.context.stack(bare.rank),
                 step: self.context.step(),
@@ -178,7 +185,7 @@ impl Reader {
             return;
         }
         if let Some(found) = frameworks::find(bare.text)
-            && found.start + before < line.own
+            && begins_here(found.start)
         {
             self.put(found, bare.text, line.number, bare.rank, None);
         }
@@ -210,10 +217,17 @@ impl Reader {
     /// Takes the open message as it is.
     fn flush(&mut self) {
         let Some(open) = self.open.take() else { return };
-        if let Some(found) = frameworks::find(&open.text) {
+        // What followed was something else.
+        let is_one = pytorch::has_numbers(&open.text);
+        let text = if is_one {
+            &open.text[..]
+        } else {
+            &open.text[..open.first]
+        };
+        if let Some(found) = frameworks::find(text) {
             self.put(
                 found,
-                &open.text,
+                text,
                 open.line,
                 open.rank,
                 Some((open.stack, open.step)),

@@ -13,7 +13,7 @@ static LIBRARY: LazyLock<Regex> = LazyLock::new(|| {
 });
 static CODE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"\bcudaErrorMemoryAllocation\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA(?: driver)? [Ee]rror(?: \d+)?[^:]{0,60}:? *(?:2 )?:? ?'?out of memory|\bcudaMalloc\w* (?:failed|error).{0,60}out of memory|\bOutOfMemory\b.{0,120}(?i:cuda|GPU|requested|allocat)|\bcudaGetErrorString.{0,40}out of memory|\b[Cc]uda (?:failure|error|Error|Runtime failure)\b.{0,60}out of memory|\bout of memory\b.{0,40}\((?:code|error)? ?=? ?2\)|\[CUDA_ERROR_OUT_OF_MEMORY\]",
+        r"\bcudaErrorMemoryAllocation\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA(?: driver)? [Ee]rror(?: \d+)?[^:]{0,60}:? *(?:2 )?:? ?'?out of memory|\bcudaMalloc\w* (?:failed|error).{0,60}out of memory|\bOutOfMemory\b.{0,120}(?i:cuda|GPU|requested|allocat)|\b[Cc]uda [Rr]untime \(out of memory\)|\bcudaGetErrorString.{0,40}out of memory|\b[Cc]uda (?:failure|error|Error|Runtime failure)\b.{0,60}out of memory|\bout of memory\b.{0,40}\((?:code|error)? ?=? ?2\)|\[CUDA_ERROR_OUT_OF_MEMORY\]",
     )
 });
 

@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"\b(?:CUDA|HIP|XPU) out of memory\.?\s+Tried to allocate\s+(?P<size>{size})")
 });
+/// Broken after its first sentence.
+static BROKEN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:CUDA|HIP|XPU) out of memory\.\s*$"));
 /// Up to torch 2.0, in brackets.
 static OLD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
@@ -41,9 +43,16 @@ static SHORT: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// True if a message goes on in the next lines.
-pub fn goes_on(text: &str) -> bool {
-    BEGIN.is_match(text) && !is_whole(text)
+/// Where a message begins that goes on in the next lines, bytes.
+pub fn goes_on(text: &str) -> Option<usize> {
+    let begin = BEGIN.find(text).filter(|_| !is_whole(text));
+    let begin = begin.or_else(|| BROKEN.find(text))?;
+    Some(begin.start())
+}
+
+/// True if a message says what was asked for.
+pub fn has_numbers(text: &str) -> bool {
+    BEGIN.is_match(text)
 }
 
 /// True if the end of a message is there.

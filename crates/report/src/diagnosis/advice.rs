@@ -250,7 +250,6 @@ fn torch_fragmentation(situation: &Situation, version: Option<Version>, advice: 
     } else if version.is_none_or(|version| version >= EXPANDABLE_SINCE) {
         let setting = situation.with_option("expandable_segments", "True");
         advice.push(say::expandable(&setting, situation.name_depends()));
-        advice.push(say::EXPANDABLE_LIMIT.to_owned());
     } else if version.is_some_and(|version| version >= SPLIT_LIMIT_SINCE) {
         match situation.option("max_split_size_mb") {
             Some(set) => advice.push(say::split_limit_is_on(set)),

@@ -119,12 +119,9 @@ pub fn expandable(setting: &str, name_depends: bool) -> String {
         ""
     };
     format!(
-        "Set {setting}{other}: segments grow in place, so that idle pieces join into larger ones."
+        "Set {setting}{other}: segments grow in place, so idle pieces join. Expandable segments do not lift the card's limit."
     )
 }
-
-/// What the switch does not do.
-pub const EXPANDABLE_LIMIT: &str = "Expandable segments do not lift the card's limit.";
 
 /// It is on.
 pub const EXPANDABLE_IS_ON: &str = "Expandable segments are on already, so what is idle lies between blocks that live, or belongs to \
