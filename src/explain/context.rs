@@ -53,15 +53,10 @@ pub struct Stack {
     pub doing: Option<Doing>,
 }
 
-struct Remembered {
-    text: String,
-    rank: Option<u32>,
-}
-
 /// The latest lines, and what was said about the whole run.
 #[derive(Default)]
 pub struct Context {
-    latest: VecDeque<Remembered>,
+    latest: VecDeque<String>,
     /// The command that started it, if it was seen.
     pub command: Option<String>,
     /// Settings of allocators that were seen in force.
@@ -70,14 +65,12 @@ pub struct Context {
     pub torch: Option<Version>,
     /// llama.cpp's context, tokens.
     pub context_tokens: Option<u64>,
-    /// The program was seen to empty the cache in its steps.
-    pub flushes_cache: bool,
 }
 
 /// Whatever a line must have to be looked at by [`Context::learn`].
 static WORTH: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"ALLOC_CONF|XLA_(?:PYTHON_)?CLIENT_|TF_GPU_ALLOCATOR|TF_FORCE_GPU_ALLOW_GROWTH|CUPY_GPU_MEMORY_LIMIT|(?i:\b(?:py)?torch(?:\.__version__|[ _-]version)?\W{1,6}v?\d\.\d)|\bn_ctx\b|allocator cache flushes since last step",
+        r"ALLOC_CONF|XLA_(?:PYTHON_)?CLIENT_|TF_GPU_ALLOCATOR|TF_FORCE_GPU_ALLOW_GROWTH|CUPY_GPU_MEMORY_LIMIT|(?i:\b(?:py)?torch(?:\.__version__|[ _-]version)?\W{1,6}v?\d\.\d)|\bn_ctx\b",
     )
 });
 static SETTING: LazyLock<Regex> = LazyLock::new(|| {
@@ -129,18 +122,12 @@ impl Context {
             self.latest.pop_back();
         }
         let mut kept = match self.latest.len() {
-            LINES => self
-                .latest
-                .pop_front()
-                .map_or_else(String::new, |old| old.text),
+            LINES => self.latest.pop_front().unwrap_or_default(),
             _ => String::new(),
         };
         kept.clear();
         kept.push_str(shortened(text, WIDTH));
-        self.latest.push_back(Remembered {
-            text: kept,
-            rank: None,
-        });
+        self.latest.push_back(kept);
         if WORTH.is_match(text) {
             self.learn(text);
         }
@@ -175,7 +162,6 @@ impl Context {
         if let Some(found) = TOKENS.captures(text) {
             self.context_tokens = number(&found, "tokens");
         }
-        self.flushes_cache |= text.contains("allocator cache flushes since last step");
     }
 
     /// A command that a later line tells, as when a launcher reports what failed.
@@ -191,16 +177,15 @@ impl Context {
         }
     }
 
-    /// The stack before the latest line, of the same rank.
-    pub fn stack(&mut self, rank: Option<u32>) -> Stack {
+    /// The latest stack of a rank.
+    pub fn stack(&self, rank: Option<u32>) -> Stack {
         let mut stack = Stack::default();
         let mut has_frame = false;
         // The line after a frame is its source.
         let mut below: Option<String> = None;
         let mut doing = Vec::new();
-        for line in self.latest.iter_mut().rev().skip(1) {
-            let bare = prefix::strip(&line.text);
-            line.rank = bare.rank;
+        for line in self.latest.iter().rev() {
+            let bare = prefix::strip(line);
             if bare.rank != rank {
                 continue;
             }
@@ -234,8 +219,8 @@ impl Context {
     /// The step that was last told.
     pub fn step(&self) -> Option<u64> {
         self.latest.iter().rev().find_map(|line| {
-            let found = STEP.captures(&line.text)?;
-            if found.name("bar").is_some() && NO_STEP.is_match(&line.text) {
+            let found = STEP.captures(line)?;
+            if found.name("bar").is_some() && NO_STEP.is_match(line) {
                 return None;
             }
             number(&found, "step").or_else(|| number(&found, "bar"))

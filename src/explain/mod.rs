@@ -147,8 +147,6 @@ struct Open {
     /// Bytes of its first line.
     first: usize,
     joined: usize,
-    stack: Stack,
-    step: Option<u64>,
 }
 
 impl Reader {
@@ -179,15 +177,13 @@ impl Reader {
                 text: bare.text.to_owned(),
                 first: bare.text.len(),
                 joined: 0,
-                stack: self.context.stack(bare.rank),
-                step: self.context.step(),
             });
             return;
         }
         if let Some(found) = frameworks::find(bare.text)
             && begins_here(found.start)
         {
-            self.put(found, bare.text, line.number, bare.rank, None);
+            self.put(found, bare.text, line.number, bare.rank);
         }
     }
 
@@ -225,29 +221,19 @@ impl Reader {
             &open.text[..open.first]
         };
         if let Some(found) = frameworks::find(text) {
-            self.put(
-                found,
-                text,
-                open.line,
-                open.rank,
-                Some((open.stack, open.step)),
-            );
+            self.put(found, text, open.line, open.rank);
         }
     }
 
-    fn put(
-        &mut self,
-        found: Found,
-        text: &str,
-        line: u64,
-        rank: Option<u32>,
-        around: Option<(Stack, Option<u64>)>,
-    ) {
+    fn put(&mut self, found: Found, text: &str, line: u64, rank: Option<u32>) {
         let by_pool = text.contains("ran out of memory trying to allocate");
         let same = self.groups.iter().position(|group| group.is(&found));
         let at = match same {
             Some(at) => {
-                self.groups[at].numbers.complete(&found.numbers);
+                // The pool and the exception tell of one failure; other messages are other moments.
+                if is_pool(found.framework) {
+                    self.groups[at].numbers.complete(&found.numbers);
+                }
                 at
             }
             None if self.groups.len() == MOST_GROUPS => {
@@ -255,8 +241,8 @@ impl Reader {
                 return;
             }
             None => {
-                let (stack, step) =
-                    around.unwrap_or_else(|| (self.context.stack(rank), self.context.step()));
+                // Looking back is slow, and a log may have a message a thousand times.
+                let (stack, step) = (self.context.stack(rank), self.context.step());
                 self.groups
                     .push(Group::new(&found, text, line, stack, step));
                 self.groups.len() - 1
@@ -325,10 +311,9 @@ impl Group {
 
     /// True if a message says the same once more.
     fn is(&self, found: &Found) -> bool {
-        let pool = |framework| matches!(framework, Framework::Jax | Framework::TensorFlow);
         let same_framework = match (self.of, found.framework) {
             (Framework::PyTorch(_), Framework::PyTorch(_)) => true,
-            (mine, theirs) => mine == theirs || (pool(mine) && pool(theirs)),
+            (mine, theirs) => mine == theirs || (is_pool(mine) && is_pool(theirs)),
         };
         same_framework
             && self.kind == found.kind
@@ -344,6 +329,11 @@ impl Group {
         self.place = stack.place.or(self.place.take());
         self.doing = stack.doing.or(self.doing);
     }
+}
+
+/// True for those whose pool complains before the exception comes.
+fn is_pool(framework: Framework) -> bool {
+    matches!(framework, Framework::Jax | Framework::TensorFlow)
 }
 
 /// Sizes are written with three digits, so the same one may differ a little.

@@ -80,10 +80,13 @@ pub fn render(explanation: &Explanation, log: &str, style: &Style) -> String {
     let headline = page.paint.with(colour, &headline);
     page.text.push_str(&format!("oomhook: {headline}\n"));
 
-    let log = format!("{log}, {}", sentences::plural(explanation.lines, "line"));
-    page.row("log", &log);
-    page.row("message", &occurrence(main));
-    let mut quoted = wrap(&main.text, page.columns() - MARGIN);
+    let whole = count(explanation.lines);
+    page.row(
+        "message",
+        &format!("{log}, {}", occurrence(main, Some(&whole))),
+    );
+    // Room for the mark that it goes on.
+    let mut quoted = wrap(&main.text, page.columns() - MARGIN - 3);
     if quoted.len() > QUOTED {
         quoted.truncate(QUOTED);
         if let Some(last) = quoted.last_mut() {
@@ -118,8 +121,8 @@ pub fn render(explanation: &Explanation, log: &str, style: &Style) -> String {
     if !further.is_empty() {
         page.title("also in the log");
         for group in further.iter().take(MOST_FURTHER) {
-            let text = format!("{}: {}", occurrence(group), group.text);
-            let lines = wrap(&text, page.columns() - 2);
+            let text = format!("{}: {}", occurrence(group, None), group.text);
+            let lines = wrap(&text, page.columns() - 5);
             let mut first = lines.first().cloned().unwrap_or_default();
             if lines.len() > 1 {
                 first.push_str(" ..");
@@ -137,8 +140,11 @@ pub fn render(explanation: &Explanation, log: &str, style: &Style) -> String {
 }
 
 /// Where, how often, from which ranks.
-fn occurrence(group: &Group) -> String {
+fn occurrence(group: &Group, of: Option<&str>) -> String {
     let mut text = format!("line {}", count(group.first_line));
+    if let Some(of) = of {
+        text.push_str(&format!(" of {of}"));
+    }
     if group.count > 1 {
         text.push_str(&format!(", {} times", count(group.count)));
     }

@@ -177,6 +177,10 @@ pub fn more_than_pool(requested: u64, limit: u64) -> String {
     )
 }
 
+pub fn taken_for_own(pid: u32) -> String {
+    format!("process {pid} is likely this one, whose number a container hides")
+}
+
 pub fn beside_cache(beside: u64) -> String {
     format!(
         "{} of this process lie beside PyTorch's cache",

@@ -2,6 +2,7 @@
 
 use super::{bytes, number, pattern, start};
 use crate::explain::message::{Found, Kind, Numbers, Other};
+use crate::explain::words as say;
 use oomhook_report::diagnosis::{Framework, Version};
 use regex::Regex;
 use std::sync::LazyLock;
@@ -86,6 +87,7 @@ pub fn find(text: &str) -> Option<Found> {
         ..Numbers::default()
     };
     let mut version = None;
+    let mut own = None;
     if let Some(old) = OLD.captures(rest) {
         numbers.device = number(&old, "gpu");
         numbers.total_bytes = bytes(&old, "total");
@@ -115,17 +117,19 @@ pub fn find(text: &str) -> Option<Found> {
             }
         }
     } else {
-        sentences(rest, &mut numbers);
+        own = sentences(rest, &mut numbers);
         if rest.contains("PYTORCH_ALLOC_CONF") {
             version = Some(Version(2, 9));
         }
     }
     let mut found = Found::new(at, Framework::PyTorch(version), Kind::Allocator);
+    found.facts.extend(own.map(say::taken_for_own));
     found.numbers = numbers;
     Some(found)
 }
 
-fn sentences(text: &str, numbers: &mut Numbers) {
+/// Reads them; the number of the listed process that is taken for this one.
+fn sentences(text: &str, numbers: &mut Numbers) -> Option<u32> {
     let size = |pattern: &Regex| bytes(&pattern.captures(text)?, "bytes");
     if let Some(total) = TOTAL.captures(text) {
         numbers.device = number(&total, "gpu");
@@ -153,21 +157,22 @@ fn sentences(text: &str, numbers: &mut Numbers) {
     // Without a right to ask, NVML says nothing, and the message zero.
     let reserved = numbers.reserved_bytes.unwrap_or(0);
     numbers.process_bytes = size(&OWN).filter(|own| *own >= reserved);
-    if !OWN.is_match(text) {
-        own_among_others(numbers);
+    if OWN.is_match(text) {
+        return None;
     }
+    own_among_others(numbers)
 }
 
 /// In a container a process does not know itself by NVML's number, and is listed like the others: it is the smallest one that
 /// has what the cache holds.
-fn own_among_others(numbers: &mut Numbers) {
+fn own_among_others(numbers: &mut Numbers) -> Option<u32> {
     let reserved = numbers.reserved_bytes.unwrap_or(0);
     let candidates = numbers.others.iter().enumerate();
     let own = candidates
         .filter(|(_, other)| other.bytes >= reserved && reserved > 0)
         .min_by_key(|(_, other)| other.bytes)
-        .map(|(at, _)| at);
-    if let Some(at) = own {
-        numbers.process_bytes = Some(numbers.others.remove(at).bytes);
-    }
+        .map(|(at, _)| at)?;
+    let own = numbers.others.remove(own);
+    numbers.process_bytes = Some(own.bytes);
+    Some(own.pid)
 }

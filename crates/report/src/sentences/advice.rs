@@ -7,7 +7,7 @@ use crate::units::bytes;
 #[must_use]
 pub fn cause_title(cause: Cause) -> &'static str {
     match cause {
-        Cause::Capacity => "too large for the GPU",
+        Cause::Capacity => "too large for the GPU or its limit",
         Cause::ActivationPeak => "activation peak",
         Cause::Fragmentation => "fragmentation or idle cache",
         Cause::Retention => "memory that stays referenced",
@@ -119,7 +119,7 @@ pub fn expandable(setting: &str, name_depends: bool) -> String {
         ""
     };
     format!(
-        "Set {setting}{other}: segments grow in place, so idle pieces join. Expandable segments do not lift the card's limit."
+        "Set {setting}{other}: segments grow in place, so idle pieces join; they do not lift the card's limit."
     )
 }
 
