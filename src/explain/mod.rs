@@ -213,15 +213,13 @@ impl Reader {
     /// Takes the open message as it is.
     fn flush(&mut self) {
         let Some(open) = self.open.take() else { return };
-        // What followed was something else.
-        let is_one = pytorch::has_numbers(&open.text);
-        let text = if is_one {
-            &open.text[..]
-        } else {
-            &open.text[..open.first]
-        };
-        if let Some(found) = frameworks::find(text) {
-            self.put(found, text, open.line, open.rank);
+        let first = &open.text[..open.first];
+        let (alone, joined) = (frameworks::find(first), frameworks::find(&open.text));
+        let Some(joined) = joined else { return };
+        // If what followed adds nothing, it was something else.
+        match alone.filter(|alone| alone.numbers == joined.numbers) {
+            Some(alone) => self.put(alone, first, open.line, open.rank),
+            None => self.put(joined, &open.text, open.line, open.rank),
         }
     }
 

@@ -1,6 +1,6 @@
 //! CUDA's own errors, and errors of libraries that are out of memory in disguise.
 
-use super::{pattern, start};
+use super::{bytes, pattern, start};
 use crate::explain::message::{Found, Kind};
 use oomhook_report::diagnosis::Framework;
 use regex::Regex;
@@ -16,6 +16,10 @@ static CODE: LazyLock<Regex> = LazyLock::new(|| {
         r"\bcudaErrorMemoryAllocation\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA(?: driver)? [Ee]rror(?: \d+)?[^:]{0,60}:? *(?:2 )?:? ?'?out of memory|\bcudaMalloc\w* (?:failed|error).{0,60}out of memory|\bOutOfMemory\b.{0,120}(?i:cuda|GPU|requested|allocat)|\b[Cc]uda [Rr]untime \(out of memory\)|\bcudaGetErrorString.{0,40}out of memory|\b[Cc]uda (?:failure|error|Error|Runtime failure)\b.{0,60}out of memory|\bout of memory\b.{0,40}\((?:code|error)? ?=? ?2\)|\[CUDA_ERROR_OUT_OF_MEMORY\]",
     )
 });
+
+/// TensorRT tells what it asked for.
+static TENSORRT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"OutOfMemory \(Requested size was (?P<size>\d+ bytes)"));
 
 /// Finds it.
 pub fn find(text: &str) -> Option<Found> {
@@ -36,7 +40,11 @@ pub fn find(text: &str) -> Option<Found> {
         return Some(message);
     }
     let found = CODE.find(text)?;
-    Some(Found::new(found.start(), framework(text), Kind::ErrorCode))
+    let mut message = Found::new(found.start(), framework(text), Kind::ErrorCode);
+    message.numbers.requested_bytes = TENSORRT
+        .captures(text)
+        .and_then(|size| bytes(&size, "size"));
+    Some(message)
 }
 
 /// Whose error it is, as far as its words tell.

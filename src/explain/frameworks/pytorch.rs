@@ -51,11 +51,6 @@ pub fn goes_on(text: &str) -> Option<usize> {
     Some(begin.start())
 }
 
-/// True if a message says what was asked for.
-pub fn has_numbers(text: &str) -> bool {
-    BEGIN.is_match(text)
-}
-
 /// True if the end of a message is there.
 pub fn is_whole(text: &str) -> bool {
     ["but unallocated", "by PyTorch)", "cached)", "ALLOC_CONF"]
@@ -67,8 +62,9 @@ pub fn is_whole(text: &str) -> bool {
 pub fn find(text: &str) -> Option<Found> {
     let Some(begin) = BEGIN.captures(text) else {
         let short = SHORT.find(text)?;
-        // vLLM words its own advice around it.
-        if text[short.end()..].starts_with(" occurred when warming up") {
+        // vLLM words its own advice around it; a line of source text is no message.
+        let is_source = text[..short.start()].contains("except ");
+        if is_source || text[short.end()..].starts_with(" occurred when warming up") {
             return None;
         }
         let mut kind = Kind::Allocator;

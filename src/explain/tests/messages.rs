@@ -360,6 +360,10 @@ fn others() -> Vec<(&'static str, Expected)> {
             code("cuda"),
         ),
         (
+            "[TRT] [E] 2: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (Requested size was 4294967296 bytes.)",
+            code("cuda").asked(4 << 30),
+        ),
+        (
             "CUDA error at sample.cu:42 code=2(cudaErrorMemoryAllocation) \"cudaMalloc(&p, n)\"",
             code("cuda"),
         ),

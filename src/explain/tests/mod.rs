@@ -64,11 +64,12 @@ W tensorflow/core/common_runtime/bfc_allocator.cc:243] Allocator (GPU_0_bfc) ran
 cc1plus: out of memory allocating 1052671 bytes
 GPU KV cache size: 12,345 tokens, max seq len 8192
 process 12 exited with code 0; killed time: none
+except torch.cuda.OutOfMemoryError:
 torch_compile: done, available memory for the job 12 GB
 ";
     let found = explain(log);
     assert!(found.messages.is_empty(), "{:?}", found.messages);
-    assert_eq!(found.lines, 7);
+    assert_eq!(found.lines, 8);
 }
 
 const FULL: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 77.38 GiB is allocated by PyTorch, and 239.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
@@ -109,6 +110,22 @@ fn a_message_that_was_broken_into_lines_is_whole() {
     assert_eq!(found.messages.len(), 1);
     assert_eq!(found.messages[0].numbers, whole.messages[0].numbers);
     assert_eq!(found.messages[0].first_line, 1);
+}
+
+#[test]
+fn what_follows_a_short_message_is_not_part_of_it() {
+    for short in [
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+        "RuntimeError: CUDA out of memory.",
+    ] {
+        let found = explain(&format!("{short}\nretrying with batch 16\nall is well\n"));
+        assert_eq!(found.messages.len(), 1);
+        assert!(
+            short.ends_with(&found.messages[0].text),
+            "{}",
+            found.messages[0].text
+        );
+    }
 }
 
 #[test]
