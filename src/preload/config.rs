@@ -44,6 +44,8 @@ pub struct Config {
     pub depth: usize,
     /// `OOMHOOK_TENSORS`: record the blocks inside PyTorch's cache.
     pub tensors: bool,
+    /// `OOMHOOK_LOG`: remember the program's own output lines.
+    pub log: bool,
     /// `OOMHOOK_SIGNAL`: asks for a report now.
     pub signal: Option<c_int>,
     /// `OOMHOOK_SAMPLE`: time between two looks at whole devices; `None` for no looks at all.
@@ -72,6 +74,7 @@ impl Default for Config {
             python_stacks: true,
             depth: settings::DEPTH,
             tensors: true,
+            log: true,
             signal: None,
             sample: Some(Duration::from_secs(1)),
             suppress: None,
@@ -129,6 +132,9 @@ impl Config {
                 settings::tensors(&tensors),
                 &mut config.tensors,
             );
+        }
+        if let Some(log) = value("OOMHOOK_LOG") {
+            take(&mut complaints, settings::log(&log), &mut config.log);
         }
         if let Some(signal) = value("OOMHOOK_SIGNAL") {
             take(
@@ -314,6 +320,7 @@ mod tests {
             ("OOMHOOK_DEPTH", "many"),
             ("OOMHOOK_STACKS", "perl"),
             ("OOMHOOK_TENSORS", "some"),
+            ("OOMHOOK_LOG", "some"),
             ("OOMHOOK_SIGNAL", "KILL"),
             ("OOMHOOK_SAMPLE", "soon"),
             ("OOMHOOK_SAMPLE", "0s"),

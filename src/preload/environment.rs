@@ -1,7 +1,7 @@
 //! What is noted when the library is loaded, before the program can change it: the list of preloaded libraries, and which
 //! file stderr was.
 
-use super::injection;
+use super::{injection, log};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -32,11 +32,12 @@ unsafe extern "C" fn note(
                 );
                 // Preloaded, we are here before any other thread can be.
                 injection::offer(environment);
-                return;
+                break;
             }
             entry = entry.add(1);
         }
     }
+    log::find();
 }
 
 #[cfg(not(test))]

@@ -16,6 +16,7 @@ mod injection;
 mod intern;
 mod libraries;
 mod loader;
+mod log;
 mod memory;
 mod names;
 mod nvml;

@@ -29,7 +29,8 @@ const NAMES: [&str; 6] = [
     "JOB_ID",
 ];
 
-const MASK: &str = "***";
+/// Stands for what is not shown.
+pub const MASK: &str = "***";
 
 /// Words in a name that say that its value is secret.
 const SECRETS: [&str; 11] = [
@@ -54,7 +55,7 @@ fn names_a_secret(name: &str) -> bool {
 }
 
 /// Values that are secrets by their own look.
-fn looks_secret(value: &str) -> bool {
+pub fn looks_secret(value: &str) -> bool {
     [
         "hf_",
         "sk-",
@@ -71,7 +72,7 @@ fn looks_secret(value: &str) -> bool {
 }
 
 /// `scheme://user:password@host` without the password.
-fn without_password(value: &str) -> String {
+pub fn without_password(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else {
         return value.into();
     };

@@ -65,6 +65,8 @@ pub enum Kind {
     PhaseEnd,
     /// a = name.
     PhaseMark,
+    /// a = room, b = bytes, c = bytes skipped; the device field holds the stream: the program wrote something.
+    Output,
     /// a = a leaked `Box<Record>`, for what is rare and large.
     Boxed,
 }

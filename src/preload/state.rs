@@ -12,7 +12,7 @@ use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
 pub use super::talk::say;
-use super::{channel, memory, nvml, on_demand, pretend, process, writer};
+use super::{channel, log, memory, nvml, on_demand, pretend, process, writer};
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -80,6 +80,11 @@ pub fn recorder() -> Option<&'static Recorder> {
         HELD => after_the_hold(),
         _ => None,
     }
+}
+
+/// The recorder, if events are being recorded at this moment; waits for nothing. Safe in a signal handler.
+pub fn recorder_at_once() -> Option<&'static Recorder> {
+    if is_on() { last_recorder() } else { None }
 }
 
 /// Waits for the end of the process, or for its going on. What happens meanwhile would otherwise stand behind the closing
@@ -176,6 +181,9 @@ fn begin() -> bool {
             "no thread for the writer ({error}); nothing is recorded, the program goes on"
         ));
         return false;
+    }
+    if recorder.config.log {
+        log::begin();
     }
     process::watch_the_end();
     nvml::start(recorder, recorder.config.sample);

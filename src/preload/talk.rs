@@ -1,8 +1,8 @@
 //! Words on stderr: in one piece, past all buffers of the program, and without a trace in it: no SIGPIPE where nobody
 //! listens, no cancellation, nothing into a file that has merely got the number.
 
-use super::environment;
 use super::process::NoCancel;
+use super::{environment, log};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,18 @@ pub fn write(text: &str) {
     if !environment::stderr_is_stderr() {
         return;
     }
+    // In a file it stands among the program's own lines.
+    log::said(text);
     let _whole = NoCancel::begin();
     let _quiet = NoSigpipe::begin();
     let mut rest = text.as_bytes();
     let mut deadline = Instant::now() + PATIENCE;
     while !rest.is_empty() && is_writable(deadline) {
         let length = rest.len().min(PIECE);
+        // By its number: `write` is ours, and hears the program.
         // SAFETY: a valid buffer of that length.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), length) };
+        let written =
+            unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, rest.as_ptr(), length) };
         match usize::try_from(written) {
             Ok(length) if length > 0 => {
                 rest = &rest[length..];

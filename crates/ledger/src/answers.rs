@@ -9,6 +9,7 @@ use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
+use crate::log::Log;
 use crate::objects::Objects;
 use crate::oom::OutOfMemory;
 use crate::phases::Phases;
@@ -53,6 +54,12 @@ impl Ledger {
     #[must_use]
     pub fn phases(&self) -> &Phases {
         &self.phases
+    }
+
+    /// The program's own output lines.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     /// Blocks inside frameworks' caches.

@@ -13,6 +13,7 @@ use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::Ended;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
+use crate::log::Log;
 use crate::objects::{Objects, SavedObjects};
 use crate::oom::OutOfMemory;
 use crate::phases::{PhaseId, Phases, SavedPhases};
@@ -73,6 +74,7 @@ struct Saved {
     lives: Vec<Life>,
     tensors: SavedTensors,
     phases: SavedPhases,
+    log: Log,
     live_phases: Runs,
     handed_out_phases: Runs,
     hidden: Vec<u32>,
@@ -159,6 +161,7 @@ impl Ledger {
             lives: self.rows.iter().map(|(_, row)| Life::of(row)).collect(),
             tensors: self.tensors.save(),
             phases: self.phases.save(),
+            log: self.log.clone(),
             live_phases: Runs::of(self.blocks.live().map(|(_, block)| {
                 let row = self.rows.get(block.row);
                 row.map_or(0, |row| row.key.phase)
@@ -274,6 +277,7 @@ impl Ledger {
         }
         ledger.tensors = Tensors::restore(saved.tensors);
         ledger.phases = Phases::restore(saved.phases);
+        ledger.log = saved.log;
         let mut live_phases = saved.live_phases.numbers();
         let mut handed_out_phases = saved.handed_out_phases.numbers();
         ledger.contexts.reindex();

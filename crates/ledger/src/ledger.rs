@@ -12,6 +12,7 @@ use crate::graphs::Graphs;
 use crate::hash::Map;
 use crate::history::{Ended, History};
 use crate::holes::Recent;
+use crate::log::{Figures, Log};
 use crate::objects::Objects;
 use crate::oom::{self, Failure, LastFree, OutOfMemory};
 use crate::phases::{Height, PhaseId, Phases};
@@ -108,6 +109,7 @@ pub struct Ledger {
     pub(crate) tensors: Tensors,
     pub(crate) phases: Phases,
     pub(crate) recent: Recent,
+    pub(crate) log: Log,
     // When a thread last got a block of a cache; kept from the first failure on.
     pub(crate) tensor_times: Map<ThreadId, u64>,
     pub(crate) costs: Costs,
@@ -150,6 +152,11 @@ impl Ledger {
                 let (devices, tensors) = (&self.devices, &self.tensors);
                 self.phases
                     .apply(phase, heights, || highest_so_far(devices, tensors));
+            }
+            Record::LogLine(line) => {
+                self.last_ns = self.last_ns.max(line.time_ns);
+                let now = self.figures();
+                self.log.line(line, now);
             }
             Record::Cost(cost) => {
                 self.last_ns = self.last_ns.max(cost.time_ns);
@@ -218,6 +225,7 @@ impl Ledger {
         );
         if matches!(tensor.what, TensorWhat::Alloc { .. }) {
             self.phases.tensors_grew(tensor.device, tensor.allocated);
+            self.log.tensors_grew(tensor.allocated);
         }
     }
 
@@ -315,6 +323,17 @@ impl Ledger {
                 }
             })
             .collect()
+    }
+
+    /// What lives now on the device where it is most.
+    fn figures(&self) -> Figures {
+        let live = self.devices.iter().map(|(_, usage)| usage.live.bytes);
+        let caches = self.tensors.caches().map(|(_, cache)| cache);
+        let busiest = caches.max_by_key(|cache| cache.allocated);
+        Figures {
+            live: live.max().unwrap_or(0),
+            cache: busiest.map(|cache| (cache.allocated, cache.reserved)),
+        }
     }
 
     pub(crate) fn row_of(&mut self, event: &Event, space: Space, phase: PhaseId) -> RowId {
@@ -453,6 +472,8 @@ impl Ledger {
         let cache = self.cache_state(event.device);
         let phase = self.phases.of_thread(event.thread);
         let growth = self.growth();
+        let asked = failure.requested.unwrap_or(0);
+        let log = self.log.failed(event.time_ns, asked);
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
@@ -477,6 +498,7 @@ impl Ledger {
             group.phase = phase;
             group.round = self.phases.round(phase);
             group.growth = growth;
+            group.log = log;
         }
     }
 
@@ -556,6 +578,7 @@ impl Ledger {
             device.grow(amount, self.totals.allocs, time_ns, phase);
             let live = device.live.bytes;
             self.phases.grew(of, live);
+            self.log.grew(live);
         }
         self.devices
             .everywhere_mut()

@@ -27,6 +27,7 @@
 //! | [`tensors`] | blocks inside a framework's cache |
 //! | [`holes`] | where in the cache's segments there is room |
 //! | [`gave_up`] | the cache at the moment of a failure |
+//! | [`log`] | the program's own output lines, a table of its steps, and where memory jumped |
 //! | [`phases`] | ranges and rounds of the program, and what lived in them |
 //! | [`growth`] | what each round of a phase leaves behind |
 //! | [`series`] | live bytes over the life of the process |
@@ -55,6 +56,7 @@ pub mod history;
 pub mod holes;
 mod index;
 pub mod ledger;
+pub mod log;
 pub mod objects;
 pub mod oom;
 pub mod phases;

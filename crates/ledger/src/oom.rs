@@ -127,6 +127,9 @@ pub struct Group {
     /// What phases leave behind each time, as it was then.
     #[serde(default)]
     pub growth: Vec<Growth>,
+    /// The program's last lines before, by their number in the [`crate::log`].
+    #[serde(default)]
+    pub log: u64,
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
@@ -291,6 +294,7 @@ impl OutOfMemory {
                 phase: 0,
                 round: 0,
                 growth: Vec::new(),
+                log: 0,
                 recovery: None,
                 ended_before: 0,
                 probe: None,

@@ -3,6 +3,7 @@
 use crate::clean;
 use crate::held;
 use crate::leaks;
+use crate::log;
 use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver, Stack};
@@ -111,6 +112,7 @@ impl Report {
             objects: objects::all(ledger, resolver),
             limits: objects::limits(ledger),
             phases: phases::all(ledger, resolver),
+            log: log::all(ledger),
             threads: threads(ledger),
             notes: Vec::new(),
             process,

@@ -5,7 +5,7 @@ use crate::account;
 use crate::resolve::{Resolver, Stack};
 use crate::schema::{Change, LastFree, Oom, PhaseGrowth, Place};
 use crate::sites;
-use crate::{cache, phases};
+use crate::{cache, log, phases};
 use oomhook_ledger::growth::Growth;
 use oomhook_ledger::oom::{Class, Group};
 use oomhook_ledger::{Ledger, RowId};
@@ -103,7 +103,8 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         stack: Rc::clone(&stack.frames),
         phase: phases::name_and_round(ledger, group.phase, group.round),
         growth: growth(ledger, resolver, group),
-        log: Vec::new(),
+        log: log::before(ledger, group),
+        jump: log::jump_before(ledger, group),
         sites,
         verdict: None,
         thread: resolver.thread(group.thread),

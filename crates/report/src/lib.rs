@@ -43,6 +43,7 @@ pub mod gate;
 pub mod held;
 pub mod leaks;
 mod leaves;
+pub mod log;
 pub mod merge;
 pub mod objects;
 pub mod over_time;

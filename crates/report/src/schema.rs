@@ -3,6 +3,7 @@
 
 pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
+pub use crate::log::keys::{Log, LogJump, LogLine, LogStep};
 pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// Phases of the program.
     pub phases: Vec<Phase>,
+    /// The program's own output lines.
+    pub log: Log,
     /// Threads that made a call.
     pub threads: Vec<Thread>,
     /// What the reader should know.
@@ -521,8 +524,10 @@ pub struct Oom {
     pub phase: Option<String>,
     /// What each instance of a phase had left behind by then, most first.
     pub growth: Vec<PhaseGrowth>,
-    /// The program's own last lines.
-    pub log: Vec<String>,
+    /// The program's own last lines before, oldest first.
+    pub log: Vec<LogLine>,
+    /// The latest step before that needed much more memory than those before it, where a key of the program's lines had changed.
+    pub jump: Option<LogJump>,
     /// What lived then, largest first.
     pub sites: Vec<Site>,
     /// Diagnosis.

@@ -11,12 +11,14 @@ mod advice;
 mod failures;
 mod gates;
 mod held;
+mod log;
 mod names;
 mod pretended;
 pub use advice::*;
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;
+pub use log::*;
 pub use names::*;
 pub use pretended::*;
 

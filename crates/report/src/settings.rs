@@ -38,7 +38,7 @@ pub const MOST_FRAMES: usize = 256;
 const LEAST_KEPT: u64 = 256 << 10;
 
 /// Settings for people.
-pub const KNOWN: [&str; 13] = [
+pub const KNOWN: [&str; 14] = [
     "OOMHOOK",
     "OOMHOOK_OUTPUT",
     "OOMHOOK_KEEP",
@@ -49,6 +49,7 @@ pub const KNOWN: [&str; 13] = [
     "OOMHOOK_STACKS",
     "OOMHOOK_DEPTH",
     "OOMHOOK_TENSORS",
+    "OOMHOOK_LOG",
     "OOMHOOK_SUPPRESS",
     names::CAPACITY,
     names::FAIL_NTH,
@@ -78,6 +79,20 @@ pub fn tensors(value: &str) -> Result<bool, String> {
         "off" | "0" => Ok(false),
         other => Err(format!(
             "OOMHOOK_TENSORS={other} is neither on nor off; it is on"
+        )),
+    }
+}
+
+/// `OOMHOOK_LOG`: remember the program's own output lines.
+///
+/// # Errors
+/// A line for people.
+pub fn log(value: &str) -> Result<bool, String> {
+    match value {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        other => Err(format!(
+            "OOMHOOK_LOG={other} is neither on nor off; it is on"
         )),
     }
 }
@@ -206,6 +221,7 @@ pub fn complaint(name: &str, value: &str) -> Option<String> {
         "OOMHOOK_KEEP" => keep(value).err(),
         "OOMHOOK_STACKS" => stacks(value).err(),
         "OOMHOOK_DEPTH" => depth(value).err(),
+        "OOMHOOK_LOG" => log(value).err(),
         "OOMHOOK_SIGNAL" => signal(value).err(),
         names::CAPACITY => capacity(value).err(),
         names::FAIL_NTH => fail_nth(value).err(),

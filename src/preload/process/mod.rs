@@ -18,7 +18,7 @@ use super::guard::{self, Busy, NO_ID, NO_ROW};
 use super::raw::Raw;
 use super::state::{self, Recorder};
 use super::writer::{self, Ending};
-use super::{channel, loader, memory, nvml, report, talk};
+use super::{channel, loader, log, memory, nvml, report, talk};
 use oomhook_trace::Record;
 use oomhook_trace::record::EndKind;
 use std::ffi::{c_int, c_void};
@@ -149,6 +149,7 @@ unsafe extern "C" fn after_fork() {
 
 /// The child of a fork has no writer and no CUDA; it is not recorded, and what the parent had is not its own.
 unsafe extern "C" fn forked() {
+    log::stop();
     state::abandon();
     release_heap();
     loader::in_child();

@@ -23,6 +23,7 @@ pub use file::names;
 use super::captures::graphs;
 use super::channel::TAKEN;
 use super::config::Keep;
+use super::log::Listener;
 use super::pretend;
 use super::process;
 use super::raw::{Kind, Raw};
@@ -235,6 +236,12 @@ fn run(mut writer: Writer, receiver: &Receiver<Raw>) {
     }
 }
 
+/// A call ran out of memory, or a framework's cache gave up.
+fn is_out_of_memory(raw: &Raw) -> bool {
+    let of_driver = raw.kind == Kind::AllocFailed && raw.d == u64::from(OUT_OF_MEMORY);
+    of_driver || raw.kind == Kind::TensorFailed
+}
+
 struct Writer {
     recorder: &'static Recorder,
     header: Header,
@@ -260,6 +267,8 @@ struct Writer {
     /// What is said of failures, and when they were looked at.
     failures: Failures,
     looked_at: Instant,
+    /// The program's own lines.
+    listener: Listener,
     /// What was said of the room for stacks.
     shortage: Option<&'static str>,
     /// Highest flush ticket that was passed on.
@@ -296,6 +305,7 @@ impl Writer {
             peaks_at: Instant::now(),
             failures: Failures::default(),
             looked_at: Instant::now(),
+            listener: Listener::begin(recorder.config.log),
             shortage: None,
             served: 0,
             report_at: None,
@@ -419,6 +429,15 @@ impl Writer {
             }
             return;
         }
+        if raw.kind == Kind::Output {
+            self.listener.hear(raw);
+            return self.tell_lines();
+        }
+        if is_out_of_memory(raw) {
+            // What the program had said before comes before.
+            self.listener.tell_all(self.recorder.now(), false);
+            self.tell_lines();
+        }
         let (stack, call) = {
             let Writer {
                 definitions,
@@ -435,6 +454,21 @@ impl Writer {
         }
         if raw.kind == Kind::AllocFailed && raw.d == u64::from(OUT_OF_MEMORY) {
             self.failures.failed();
+        }
+    }
+
+    fn tell_lines(&mut self) {
+        for line in self.listener.take() {
+            self.emit(&Record::LogLine(line));
+        }
+    }
+
+    /// All that the program has said, for the last time.
+    fn tell_last_lines(&mut self) {
+        self.listener.tell_all(self.recorder.now(), true);
+        self.tell_lines();
+        if let Some(text) = self.listener.note() {
+            self.note(text);
         }
     }
 
@@ -574,6 +608,7 @@ impl Writer {
             TAKEN.fetch_add(1, Ordering::Relaxed);
             self.take(&raw);
         }
+        self.tell_last_lines();
         let what = What::End {
             kind: end.kind,
             code: None,
@@ -604,6 +639,7 @@ impl Writer {
     }
 
     fn close(&mut self, ending: &Ending) {
+        self.tell_last_lines();
         let what = What::End {
             kind: ending.kind,
             code: ending.code,

@@ -10,7 +10,7 @@ use oomhook_trace::{Event, Record, StackId, What};
 /// The record of an event (`None` for kinds that carry none).
 pub fn record(raw: &Raw, stack: StackId, call: u16) -> Option<Record> {
     let what = match raw.kind {
-        Kind::Boxed => return None,
+        Kind::Boxed | Kind::Output => return None,
         Kind::Thread => {
             return Some(Record::Thread {
                 id: raw.thread,

@@ -11,6 +11,8 @@ use oomhook_ledger::oom::Class;
 const MOST_FAILURES: usize = 3;
 /// Sites shown that changed lately.
 const MOST_CHANGES: usize = 3;
+/// Lines of the program's own shown.
+const MOST_LINES: usize = 3;
 /// Sites shown in the text for the moment.
 const MOST_SITES: usize = 8;
 /// Frames shown in the text for the moment.
@@ -137,6 +139,7 @@ impl Page<'_> {
             self.changed_lately(oom);
         }
         self.freed_last(oom);
+        self.said_last(oom);
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
         }
@@ -165,6 +168,21 @@ impl Page<'_> {
                 .collect();
             let text = format!("{}{}", say::within(lasted), changes.join(", "));
             self.fact(say::LATELY, &text);
+        }
+    }
+
+    /// The program's own last words, and where its memory had jumped.
+    fn said_last(&mut self, oom: &Oom) {
+        if let Some(jump) = &oom.jump {
+            self.fact(say::JUMP, &jump.text);
+        }
+        let skip = oom.log.len().saturating_sub(MOST_LINES);
+        let mut mark = say::SAID.to_owned();
+        for line in &oom.log[skip..] {
+            let room = self.width().saturating_sub(2 + mark.len());
+            let text = label::clip(&say::said(line), room);
+            self.line(format!("  {mark}{text}"));
+            mark = " ".repeat(say::SAID.len());
         }
     }
 

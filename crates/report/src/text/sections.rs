@@ -3,7 +3,7 @@
 use super::label;
 use super::table_of_sites::by_site;
 use super::{MOST_NOTES, Page, program, quoted};
-use crate::schema::{AnomalyEvent, Device, LeakClass, ProcessEnd, Report};
+use crate::schema::{AnomalyEvent, Device, LeakClass, LogJump, ProcessEnd, Report};
 use crate::sentences::{self as say, anomaly};
 use crate::units;
 use crate::verdict::{self, Verdict};
@@ -63,6 +63,7 @@ impl Page<'_> {
         if !super::failures::tells_of(report, highest.device) {
             self.account(highest);
         }
+        self.jump(report);
         let most = top.saturating_sub(2);
         // A last line that only says "1 more" may as well be that one.
         let most = if others.len() == most + 1 {
@@ -78,6 +79,16 @@ impl Page<'_> {
         }
         if let Some(next) = others.get(most) {
             self.line(say::more_devices(others.len() - most, next.peak_bytes));
+        }
+    }
+
+    /// The latest step at which memory jumped for a reason that the program's own lines tell, if a failure has not told it.
+    fn jump(&mut self, report: &Report) {
+        let named = |jump: &&LogJump| !jump.keys.is_empty();
+        let latest = report.log.jumps.iter().rev().find(named);
+        let is_told = report.oom.iter().any(|oom| oom.jump.is_some());
+        if let Some(jump) = latest.filter(|_| !is_told) {
+            self.paragraph(&format!("  {}", say::JUMP), &jump.text);
         }
     }
 

@@ -1,0 +1,207 @@
+//! Pieces of output to lines: one for each end of line; of a progress line, which overwrites itself by `\r`, the last state.
+//!
+//! A line that comes out of a buffer was written before, and tells nothing of this moment. A program that flushes a buffer
+//! is told by the piece: a buffer that is full is large, and is written to where it ends, also in the middle of a line; a
+//! buffer that holds many lines was filled over a time. `print("a\nb")` or a small table in one piece is none of these, and is not
+//! late.
+
+use super::pieces::Piece;
+
+/// Bytes kept of a line.
+pub const LONGEST: usize = 512;
+/// More full lines than this in one piece were not written at once.
+const AT_ONCE: usize = 8;
+/// The smallest buffer of a C library, of Python or of a C++ stream; and what the size of a smaller one is a multiple of.
+const BUFFER: u64 = 4096;
+const PART: u64 = 1024;
+
+/// A line, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Its bytes, without its end.
+    pub bytes: Vec<u8>,
+    /// It had been written before.
+    pub late: bool,
+    /// It overwrote what stood there before.
+    pub is_progress: bool,
+    /// When its end was written, or its last piece.
+    pub time_ns: u64,
+    /// By which thread.
+    pub thread: u32,
+}
+
+/// Makes the lines of one stream.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// What there is of the line in the making.
+    line: Line,
+    /// What it overwrites.
+    before: Option<Line>,
+    /// The line's beginning is lost.
+    is_torn: bool,
+    /// What was told of the line in the making already.
+    told: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes a piece; the lines that end in it.
+    pub fn take(&mut self, piece: &Piece<'_>, mut tell: impl FnMut(Line)) {
+        if piece.skipped > 0 {
+            self.line = Line::default();
+            self.before = None;
+            self.is_torn = true;
+        }
+        let late = is_from_a_buffer(piece);
+        for byte in piece.bytes {
+            match byte {
+                b'\n' => {
+                    let mut line = self.end();
+                    line.late = late;
+                    (line.time_ns, line.thread) = (piece.time_ns, piece.thread);
+                    let is_whole = !std::mem::take(&mut self.is_torn);
+                    if is_whole && !line.bytes.is_empty() && line.bytes != self.told {
+                        tell(line);
+                    }
+                    self.told.clear();
+                }
+                b'\r' => {
+                    let line = std::mem::take(&mut self.line);
+                    if !line.bytes.is_empty() {
+                        self.before = Some(line);
+                    }
+                }
+                _ => {
+                    if self.line.bytes.len() < LONGEST {
+                        self.line.bytes.push(*byte);
+                    }
+                    (self.line.time_ns, self.line.thread) = (piece.time_ns, piece.thread);
+                }
+            }
+        }
+    }
+
+    /// The line that ends now. What was overwritten by nothing stays what it was: `\r\n` is an end of line as well.
+    fn end(&mut self) -> Line {
+        let mut line = std::mem::take(&mut self.line);
+        if let Some(before) = self.before.take() {
+            if line.bytes.is_empty() {
+                line = before;
+            } else {
+                line.is_progress = true;
+            }
+        }
+        line
+    }
+
+    /// What stands there and has no end yet; nothing if it was told before.
+    pub fn unfinished(&mut self) -> Option<Line> {
+        let overwritten = self.before.as_ref();
+        let line = match self.line.bytes.is_empty() {
+            true => overwritten?,
+            false => &self.line,
+        };
+        if self.is_torn || line.bytes == self.told {
+            return None;
+        }
+        self.told.clone_from(&line.bytes);
+        Some(line.clone())
+    }
+}
+
+/// True if the lines of a piece were written before.
+fn is_from_a_buffer(piece: &Piece<'_>) -> bool {
+    let size = piece.skipped + piece.bytes.len() as u64;
+    let lines = piece.bytes.iter().filter(|byte| **byte == b'\n').count();
+    let ends_within = piece.bytes.last().is_some_and(|byte| *byte != b'\n');
+    size >= BUFFER || lines > AT_ONCE || lines > 0 && ends_within && size.is_multiple_of(PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> (Vec<(String, bool)>, Lines) {
+        let mut all = Vec::new();
+        let mut lines = Lines::default();
+        for (at, bytes) in pieces.iter().enumerate() {
+            let piece = Piece {
+                stream: 1,
+                time_ns: at as u64,
+                thread: 0,
+                skipped: 0,
+                bytes,
+            };
+            lines.take(&piece, |line| {
+                all.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));
+            });
+        }
+        (all, lines)
+    }
+
+    fn told(pieces: &[&[u8]]) -> Vec<String> {
+        lines(pieces).0.into_iter().map(|line| line.0).collect()
+    }
+
+    #[test]
+    fn pieces_make_lines_wherever_they_are_cut() {
+        let text = b"one\ntwo\r\n\nthree four\n\rbar 1\rbar 2\rbar 3\nend\n";
+        let wanted = told(&[text]);
+        assert_eq!(wanted, ["one", "two", "three four", "bar 3", "end"]);
+        for size in 1..text.len() {
+            let pieces: Vec<&[u8]> = text.chunks(size).collect();
+            assert_eq!(told(&pieces), wanted, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn of_progress_the_last_state_is_known_before_it_ends() {
+        let (all, mut lines) = lines(&[b"loading\n", b"\r 10%", b"\r 20%", b"\r 30%\r"]);
+        assert_eq!(all, [("loading".into(), false)]);
+        let now = lines.unfinished().expect("a line");
+        assert_eq!((&*now.bytes, now.time_ns), (&b" 30%"[..], 3));
+        assert_eq!(lines.unfinished(), None, "once");
+    }
+
+    #[test]
+    fn what_comes_out_of_a_buffer_is_late() {
+        let is_late = |bytes: &[u8]| {
+            lines(&[bytes])
+                .0
+                .iter()
+                .map(|line| line.1)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(is_late(b"a\nb\n"), [false, false]);
+        assert_eq!(is_late(b"a\nb\nc\nd\ne\nf\ng\nh\n"), [false; 8]);
+        assert_eq!(is_late(b"a\nb\nc\nd\ne\nf\ng\nh\ni\n"), [true; 9]);
+        // A full buffer of 1 KiB, cut in the middle of a line.
+        let full = [vec![b'x'; 500], vec![b'\n'], vec![b'y'; 523]].concat();
+        assert_eq!(is_late(&full), [true]);
+        let line = [vec![b'x'; 600], vec![b'\n']].concat();
+        assert_eq!(is_late(&line), [false]);
+        // Cut at the longest, and not written at once.
+        let (all, _) = lines(&[&[vec![b'x'; 5000], vec![b'\n']].concat()]);
+        assert_eq!((all[0].0.len(), all[0].1), (LONGEST, true));
+    }
+
+    #[test]
+    fn what_is_torn_is_no_line() {
+        let mut found = Vec::new();
+        let mut lines = Lines::default();
+        for (skipped, bytes) in [
+            (0, &b"begin"[..]),
+            (9, b"end of one\nwhole\nhalf"),
+            (0, b" one\n"),
+        ] {
+            let piece = Piece {
+                stream: 1,
+                time_ns: 0,
+                thread: 0,
+                skipped,
+                bytes,
+            };
+            lines.take(&piece, |line| found.push(line.bytes));
+        }
+        assert_eq!(found, [b"whole".to_vec(), b"half one".to_vec()]);
+    }
+}
