@@ -163,7 +163,12 @@ fn the_library_exports_the_hooked_names_and_dlsym() {
     // And the ends that nobody else would tell of, and what a program says of signals.
     let ends = "dlsym _exit _Exit quick_exit execve execv execvp execvpe execl execlp execle fexecve execveat";
     let signals = "sigaction signal sigset bsd_signal ssignal sysv_signal __sysv_signal";
-    let others = ends.split(' ').chain(signals.split(' '));
+    // And by which it is heard what a program says.
+    let words = "write writev";
+    let others = ends
+        .split(' ')
+        .chain(signals.split(' '))
+        .chain(words.split(' '));
     wanted.extend(others.map(str::to_owned));
     // And the names that PyTorch's words for what its cache does have had.
     for sizes in ["lll", "lmm", "mmm"] {
