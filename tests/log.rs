@@ -298,8 +298,6 @@ fn a_shouting_program_is_not_held_up() {
     let ran = bench.run(&program(), &["shouting"], &[]);
     assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());
     let text = String::from_utf8_lossy(&ran.output.stdout);
-    assert_eq!(text.lines().count(), 80_001);
+    assert_eq!(text.lines().count(), 20_001);
     assert_eq!(lines(&ran, "stdout").last(), Some(&"quiet"));
-    let heard = ran.report["log"]["count"].as_u64().expect("a number");
-    assert!(heard <= 65_536 + 200, "{heard}");
 }

@@ -279,7 +279,7 @@ static void cancelled(void) {
 /* Many threads at once, faster than anybody can keep up with. */
 static void *shouter(void *number) {
     char line[64];
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 5000; i++) {
         snprintf(line, sizeof line, "thread %d line %d\n", (int)(size_t)number, i);
         say(1, line);
     }

@@ -48,9 +48,8 @@ fn without_escapes(text: &str) -> String {
                 }
                 // Commands (titles, links) end with a bell or another escape.
                 Some(']') => {
-                    if rest.find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') {
-                        rest.next_if_eq(&'\\');
-                    }
+                    let _ = rest.find(|c| matches!(c, '\x07' | '\x1b'));
+                    rest.next_if_eq(&'\\');
                 }
                 Some('(' | ')' | '#' | '%') => {
                     rest.next();

@@ -46,10 +46,10 @@ pub struct Lines {
 impl Lines {
     /// Takes a piece; the lines that end in it.
     pub fn take(&mut self, piece: &Piece<'_>, mut tell: impl FnMut(Line)) {
-        if piece.skipped > 0 {
+        if piece.is_after_gap || piece.skipped > 0 {
             self.line = Line::default();
             self.before = None;
-            self.is_torn = true;
+            self.is_torn = !piece.begins_line || piece.skipped > 0;
         }
         let late = is_from_a_buffer(piece);
         for byte in piece.bytes {
@@ -129,6 +129,8 @@ mod tests {
                 time_ns: at as u64,
                 thread: 0,
                 skipped: 0,
+                is_after_gap: false,
+                begins_line: true,
                 bytes,
             };
             lines.take(&piece, |line| {
@@ -188,20 +190,28 @@ mod tests {
     fn what_is_torn_is_no_line() {
         let mut found = Vec::new();
         let mut lines = Lines::default();
-        for (skipped, bytes) in [
-            (0, &b"begin"[..]),
-            (9, b"end of one\nwhole\nhalf"),
-            (0, b" one\n"),
+        for (skipped, is_after_gap, begins_line, bytes) in [
+            (0, false, true, &b"begin"[..]),
+            (9, false, true, b"end of one\nwhole\nhalf"),
+            (0, false, true, b" one\nbegin"),
+            (0, true, false, b"end\nbegin"),
+            (0, true, true, b"after a gap\n"),
         ] {
             let piece = Piece {
                 stream: 1,
                 time_ns: 0,
                 thread: 0,
                 skipped,
+                is_after_gap,
+                begins_line,
                 bytes,
             };
             lines.take(&piece, |line| found.push(line.bytes));
         }
-        assert_eq!(found, [b"whole".to_vec(), b"half one".to_vec()]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|line| String::from_utf8_lossy(line))
+            .collect();
+        assert_eq!(found, ["whole", "half one", "after a gap"]);
     }
 }

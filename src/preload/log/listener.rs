@@ -38,6 +38,8 @@ pub struct Listener {
     /// The progress line of each stream that is kept back, and when the last one was told.
     progress: [(Option<LogLine>, u64); 2],
     files_ns: Option<u64>,
+    /// When the latest piece of each stream was written.
+    heard_ns: [u64; 2],
 }
 
 impl Listener {
@@ -59,6 +61,7 @@ impl Listener {
             let_through_ns: 0,
             progress: Default::default(),
             files_ns: None,
+            heard_ns: [0; 2],
         }
     }
 
@@ -69,6 +72,7 @@ impl Listener {
 
     fn piece(&mut self, piece: &Piece<'_>) {
         let at = usize::from(piece.stream != 1);
+        self.heard_ns[at] = piece.time_ns;
         let mut lines = std::mem::take(&mut self.streams[at]);
         lines.take(piece, |line| self.line(at, line));
         self.streams[at] = lines;
@@ -121,6 +125,14 @@ impl Listener {
     pub fn tell_all(&mut self, now_ns: u64, at_the_end: bool) {
         if !self.is_wanted {
             return;
+        }
+        for stream in [1, 2] {
+            let heard_ns = self.heard_ns[usize::from(stream) - 1];
+            pieces::take_latest(stream, |piece| {
+                if piece.time_ns > heard_ns {
+                    self.piece(&piece);
+                }
+            });
         }
         self.new.extend(self.back.drain(..));
         for at in 0..2 {

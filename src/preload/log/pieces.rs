@@ -2,12 +2,13 @@
 //! carries the number.
 //!
 //! Safe in a signal handler: rooms are claimed by compare-and-swap, nothing is allocated, nothing waits. Where no room is
-//! left the piece is counted and given up; the program is never held up for its own words.
+//! left the piece is counted and given up; the program is never held up for its own words. The latest of those is kept aside:
+//! when memory runs out, the last words count.
 
 use super::super::raw::{Kind, Raw};
 use super::super::state::Recorder;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Most lines fit here.
 const SMALL: usize = 240;
@@ -23,8 +24,12 @@ pub struct Piece<'a> {
     pub time_ns: u64,
     /// By which thread.
     pub thread: u32,
-    /// Bytes before these that were not kept.
+    /// Bytes of the piece before these that were not kept.
     pub skipped: u64,
+    /// The piece before it was given up.
+    pub is_after_gap: bool,
+    /// It begins where a line does.
+    pub begins_line: bool,
     /// The bytes.
     pub bytes: &'a [u8],
 }
@@ -89,6 +94,50 @@ static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 /// `Raw::flags`: the room is one of the large ones.
 const IS_LARGE: u8 = 1;
+/// `Raw::flags`: see [`Piece`].
+const IS_AFTER_GAP: u8 = 2;
+const BEGINS_LINE: u8 = 4;
+
+/// What is known of a stream where it is written.
+struct Stream {
+    /// The latest piece ended within a line.
+    is_within_line: AtomicBool,
+    /// It was given up.
+    has_gap: AtomicBool,
+    /// Whoever sets it may use the latest piece that was given up.
+    is_in_use: AtomicBool,
+    latest: UnsafeCell<(Raw, [u8; LARGE])>,
+}
+
+// SAFETY: the piece is touched only by the thread that has changed `is_in_use` from false to true, until it changes it back.
+unsafe impl Sync for Stream {}
+
+static STREAMS: [Stream; 2] = [const {
+    Stream {
+        is_within_line: AtomicBool::new(false),
+        has_gap: AtomicBool::new(false),
+        is_in_use: AtomicBool::new(false),
+        latest: UnsafeCell::new((Raw::new(Kind::Output), [0; LARGE])),
+    }
+}; 2];
+
+impl Stream {
+    fn of(stream: u8) -> &'static Stream {
+        &STREAMS[usize::from(stream != 1)]
+    }
+
+    /// Has the latest piece that was given up changed or looked at, unless someone is at it: nobody waits.
+    fn with_latest<T>(&self, work: impl FnOnce(&mut Raw, &mut [u8; LARGE]) -> T) -> Option<T> {
+        if self.is_in_use.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the swap made it ours.
+        let (raw, bytes) = unsafe { &mut *self.latest.get() };
+        let done = work(raw, bytes);
+        self.is_in_use.store(false, Ordering::Release);
+        Some(done)
+    }
+}
 
 /// How many pieces found no room so far.
 pub fn given_up() -> u64 {
@@ -129,7 +178,18 @@ pub unsafe fn send(
     parts: &[libc::iovec],
     written: usize,
 ) {
-    let time_ns = recorder.now();
+    let of = Stream::of(stream);
+    let mut raw = Raw {
+        time_ns: recorder.now(),
+        thread,
+        device: stream,
+        ..Raw::new(Kind::Output)
+    };
+    // SAFETY: the caller's promise.
+    let ends_within = unsafe { last(parts, written) } != Some(b'\n');
+    if !of.is_within_line.swap(ends_within, Ordering::Relaxed) {
+        raw.flags |= BEGINS_LINE;
+    }
     let is_small = written <= SMALL;
     let small = if is_small { SMALLS.claim() } else { None };
     let (room, is_large) = match small {
@@ -137,9 +197,12 @@ pub unsafe fn send(
         None => (LARGES.claim(), true),
     };
     let Some(room) = room else {
-        GIVEN_UP.fetch_add(1, Ordering::Relaxed);
-        return;
+        // SAFETY: the caller's promise.
+        return unsafe { give_up(of, raw, parts, written) };
     };
+    if of.has_gap.load(Ordering::Relaxed) && of.has_gap.swap(false, Ordering::Relaxed) {
+        raw.flags |= IS_AFTER_GAP;
+    }
     // SAFETY: the room was claimed for us alone; the parts are the caller's promise.
     let length = unsafe {
         if is_large {
@@ -148,20 +211,69 @@ pub unsafe fn send(
             copy(parts, written, SMALLS.start(room), SMALL)
         }
     };
-    let raw = Raw {
-        time_ns,
-        a: room as u64,
-        b: length as u64,
-        c: (written - length) as u64,
-        thread,
-        device: stream,
-        flags: if is_large { IS_LARGE } else { 0 },
-        ..Raw::new(Kind::Output)
-    };
+    raw.a = room as u64;
+    raw.b = length as u64;
+    raw.c = (written - length) as u64;
+    if is_large {
+        raw.flags |= IS_LARGE;
+    }
     // No waiting: this may be a signal handler, and it is the program's own time.
     if recorder.sender.try_send(raw).is_err() {
         free(&raw);
-        GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { give_up(of, raw, parts, written) };
+    }
+}
+
+/// The last byte of what was written.
+///
+/// # Safety
+/// So many bytes of the parts are readable.
+unsafe fn last(parts: &[libc::iovec], written: usize) -> Option<u8> {
+    let mut byte = 0;
+    // SAFETY: the caller's promise, into one byte.
+    let length = unsafe { copy(parts, written, &raw mut byte, 1) };
+    (length == 1).then_some(byte)
+}
+
+/// There is no room for a piece: it is kept aside until the next one.
+///
+/// # Safety
+/// So many bytes of the parts are readable.
+#[cold]
+unsafe fn give_up(of: &Stream, raw: Raw, parts: &[libc::iovec], written: usize) {
+    GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+    of.has_gap.store(true, Ordering::Relaxed);
+    of.with_latest(|latest, bytes| {
+        // SAFETY: the caller's promise, and the place is of that size.
+        let length = unsafe { copy(parts, written, bytes.as_mut_ptr(), LARGE) };
+        *latest = Raw {
+            b: length as u64,
+            c: (written - length) as u64,
+            flags: raw.flags & BEGINS_LINE | IS_AFTER_GAP,
+            ..raw
+        };
+    });
+}
+
+/// Has the latest piece of a stream looked at that was given up, if there is one. For the writer.
+pub fn take_latest<T>(stream: u8, look: impl FnOnce(Piece<'_>) -> T) -> Option<T> {
+    let taken = Stream::of(stream).with_latest(|raw, bytes| {
+        let length = (std::mem::take(&mut raw.b) as usize).min(LARGE);
+        (length > 0).then(|| look(piece(raw, &bytes[..length])))
+    });
+    taken.flatten()
+}
+
+fn piece<'a>(raw: &Raw, bytes: &'a [u8]) -> Piece<'a> {
+    Piece {
+        stream: raw.device,
+        time_ns: raw.time_ns,
+        thread: raw.thread,
+        skipped: raw.c,
+        is_after_gap: raw.flags & IS_AFTER_GAP != 0,
+        begins_line: raw.flags & BEGINS_LINE != 0,
+        bytes,
     }
 }
 
@@ -185,13 +297,7 @@ pub fn take<T>(raw: &Raw, look: impl FnOnce(Piece<'_>) -> T) -> T {
     // SAFETY: the event's sender has filled so many bytes of the room and touches it no more; the room is ours until it is
     // given back below.
     let bytes = unsafe { std::slice::from_raw_parts(start, (raw.b as usize).min(size)) };
-    let found = look(Piece {
-        stream: raw.device,
-        time_ns: raw.time_ns,
-        thread: raw.thread,
-        skipped: raw.c,
-        bytes,
-    });
+    let found = look(piece(raw, bytes));
     free(raw);
     found
 }

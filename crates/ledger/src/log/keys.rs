@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         let rest = &self.text[self.at..];
         let end = rest.char_indices().find(|(at, c)| {
             // In a name `/` and `.` stand between letters.
-            !is_in_word(*c) && !(*at == 0 && *c == '-')
+            !(is_in_word(*c) || *at == 0 && *c == '-')
         });
         let end = end.map_or(rest.len(), |(at, _)| at);
         let word = rest[..end].trim_end_matches(['.', '-', '/']);
