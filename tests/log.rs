@@ -237,15 +237,20 @@ fn in_a_pipe_stdio_goes_past() {
 fn what_comes_out_of_a_buffer_is_late() {
     let ran = run("buffered", &[]);
     let lines = rows(&ran, "lines");
-    let last: Vec<_> = lines
-        .iter()
-        .rev()
-        .take(3)
-        .map(|line| &line["late"])
-        .collect();
-    assert_eq!(last, [&json!(false), &json!(false), &json!(true)]);
-    let text = lines[lines.len() - 3]["text"].as_str().expect("text");
-    assert!(text.starts_with("line number "), "{text}");
+    let (before, last) = lines.split_at(lines.len() - 7);
+    let all_late = before.iter().all(|line| {
+        let text = line["text"].as_str().expect("text");
+        line["late"] == true && text.starts_with("line number ")
+    });
+    assert!(all_late && before.len() > 40, "{before:#?}");
+    let of = |late: bool| {
+        let lines = last.iter().filter(|line| line["late"] == late);
+        lines
+            .map(|line| line["text"].as_str().expect("text"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(true), ["a", "bundle"]);
+    assert_eq!(of(false), ["by itself", "two", "lines", "one", "and two"]);
 }
 
 #[test]
@@ -300,4 +305,95 @@ fn a_shouting_program_is_not_held_up() {
     let text = String::from_utf8_lossy(&ran.output.stdout);
     assert_eq!(text.lines().count(), 20_001);
     assert_eq!(lines(&ran, "stdout").last(), Some(&"quiet"));
+}
+
+#[test]
+fn streams_of_cpp_are_heard() {
+    let bench = Bench::shared();
+    let simulator = bench.simulator().display().to_string();
+    let program = bench.build("log_streams.cpp", Route::Driver, &[&simulator]);
+    let ran = bench.run(&program, &[], &[]);
+    let text =
+        "before\nstep=1 loss=0.5\nin a buffer 0\nin a buffer 1\nin a buffer 2\nin a buffer 3\n";
+    ran.says(0, text);
+    assert_eq!(ran.stderr(), "warning: 7 things\n");
+    assert_eq!(
+        lines(&ran, "stdout").join("\n"),
+        text["before\n".len()..].trim_end()
+    );
+    assert_eq!(lines(&ran, "stderr"), ["warning: 7 things"]);
+    assert_eq!(
+        rows(&ran, "steps")[0]["keys"],
+        json!({"step": 1, "loss": 0.5})
+    );
+}
+
+/// A script that allocates through ctypes.
+fn python(script: &str, unbuffered: bool) -> Ran {
+    let bench = Bench::shared();
+    let lead = "import ctypes, os, sys\ncuda = ctypes.CDLL('libcuda.so.1')\n\
+                def allocate(size):\n    block = ctypes.c_uint64()\n    return cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size))\n\
+                cuda.cuInit(0)\ncontext = ctypes.c_void_p()\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n\
+                cuda.cuCtxSetCurrent(context)\nallocate(1 << 20)\n";
+    let script = format!("{lead}{script}");
+    let arguments = ["-c", script.as_str()];
+    let setting = if unbuffered { "1" } else { "" };
+    let mut bare = bench.plain("python3".as_ref(), &arguments);
+    let bare = bare.env("PYTHONUNBUFFERED", setting).output();
+    let mut run = bench.start("python3".as_ref(), &arguments);
+    run.command.env("PYTHONUNBUFFERED", setting);
+    let ran = run.finish();
+    assert_eq!(ran.output, bare.expect("python3"), "{}", ran.stderr());
+    ran
+}
+
+#[test]
+fn python_is_heard_buffered_or_not() {
+    let script = "print('step', 1, 'loss', 0.5)\nprint('a\\nb')\nprint('to stderr', file=sys.stderr)\nallocate(1 << 40)\n\
+                  sys.exit('CUDA out of memory')\n";
+    let prompt = python(script, true);
+    assert_eq!(lines(&prompt, "stdout"), ["step 1 loss 0.5", "a", "b"]);
+    assert_eq!(
+        lines(&prompt, "stderr"),
+        ["to stderr", "CUDA out of memory"]
+    );
+    assert!(
+        rows(&prompt, "lines")
+            .iter()
+            .all(|line| line["late"] == false)
+    );
+    assert_eq!(
+        prompt.report["oom"][0]["log"].as_array().map(Vec::len),
+        Some(4)
+    );
+    // In its own buffer until the end.
+    let late = python(script, false);
+    assert_eq!(lines(&late, "stdout"), ["step 1 loss 0.5", "a", "b"]);
+    let of_stdout = rows(&late, "lines")
+        .iter()
+        .filter(|line| line["stream"] == "stdout");
+    assert!(of_stdout.clone().all(|line| line["late"] == true));
+    assert_eq!(late.report["oom"][0]["log"][0]["text"], "to stderr");
+}
+
+#[test]
+fn a_wrapper_behind_us_is_reached_from_the_beginning_to_the_end() {
+    let bench = Bench::shared();
+    let wrapper = bench.library("write_wrapper.c", "libwrapper.so", &[], &[]);
+    let ours = support::artefacts().library.display().to_string();
+    for order in [
+        format!("{ours}:{}", wrapper.display()),
+        format!("{}:{ours}", wrapper.display()),
+    ] {
+        let mut run = bench.start(&program(), &["streams"]);
+        run.command.env("LD_PRELOAD", order);
+        let ran = run.finish();
+        // All calls of the program are counted: one before, the others after the recording began.
+        let text = String::from_utf8_lossy(&ran.output.stdout).into_owned();
+        assert!(text.ends_with("no end[13 writes, 1 writev]\n"), "{text}");
+        assert_eq!(
+            lines(&ran, "stdout")[..3],
+            ["to stdout", "in parts", "and another"]
+        );
+    }
 }

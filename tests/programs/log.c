@@ -158,7 +158,10 @@ static void buffered(void) {
     size_t length = 0;
     for (int i = 0; length < 6000; i++) length += (size_t)snprintf(block + length, 64, "line number %d\n", i);
     REQUIRE(write(1, block, length) == (ssize_t)length);
+    say(1, "a\nbundle\n");
+    say(1, "by itself\n");
     say(1, "two\nlines\n");
+    say(2, "one\nand two\n");
 }
 
 /* All bytes that there are, whole and in pieces, come out as they went in. */

@@ -1,9 +1,10 @@
 //! Pieces of output to lines: one for each end of line; of a progress line, which overwrites itself by `\r`, the last state.
 //!
-//! A line that comes out of a buffer was written before, and tells nothing of this moment. A program that flushes a buffer
-//! is told by the piece: a buffer that is full is large, and is written to where it ends, also in the middle of a line; a
-//! buffer that holds many lines was filled over a time. `print("a\nb")` or a small table in one piece is none of these, and is not
-//! late.
+//! A line that comes out of a buffer was written before, and tells nothing of this moment. That it does is told by the
+//! piece: a buffer that is full is large, and is written to where it ends, also in the middle of a line; a buffer that holds
+//! many lines was filled over a time. Of a few lines in one piece the stream decides: stderr and terminals get each line at
+//! once, and so does a pipe or a file that has got single lines before; there `print("a\nb")` is two lines of now. Where nothing
+//! but bundles came, as from a script that prints a few lines to a file in an hour and flushes at its end, they are late.
 
 use super::pieces::Piece;
 
@@ -41,17 +42,25 @@ pub struct Lines {
     is_torn: bool,
     /// What was told of the line in the making already.
     told: Vec<u8>,
+    /// A line has come by itself.
+    is_prompt: bool,
 }
 
 impl Lines {
-    /// Takes a piece; the lines that end in it.
-    pub fn take(&mut self, piece: &Piece<'_>, mut tell: impl FnMut(Line)) {
+    /// Takes a piece; the lines that end in it. `is_at_once` says whether the stream gets each line at once by its nature; asked
+    /// only where it matters.
+    pub fn take(
+        &mut self,
+        piece: &Piece<'_>,
+        is_at_once: impl FnOnce() -> bool,
+        mut tell: impl FnMut(Line),
+    ) {
         if piece.is_after_gap || piece.skipped > 0 {
             self.line = Line::default();
             self.before = None;
             self.is_torn = !piece.begins_line || piece.skipped > 0;
         }
-        let late = is_from_a_buffer(piece);
+        let late = self.is_from_a_buffer(piece, is_at_once);
         for byte in piece.bytes {
             match byte {
                 b'\n' => {
@@ -93,6 +102,25 @@ impl Lines {
         line
     }
 
+    /// True if the lines of a piece were written before.
+    fn is_from_a_buffer(&mut self, piece: &Piece<'_>, is_at_once: impl FnOnce() -> bool) -> bool {
+        let size = piece.skipped + piece.bytes.len() as u64;
+        let lines = piece.bytes.iter().filter(|byte| **byte == b'\n').count();
+        let ends_within = piece.bytes.last().is_some_and(|byte| *byte != b'\n');
+        if size >= BUFFER || lines > AT_ONCE {
+            return true;
+        }
+        match lines {
+            0 => false,
+            _ if ends_within && size.is_multiple_of(PART) => true,
+            1 => {
+                self.is_prompt |= !ends_within;
+                false
+            }
+            _ => !self.is_prompt && !is_at_once(),
+        }
+    }
+
     /// What stands there and has no end yet; nothing if it was told before.
     pub fn unfinished(&mut self) -> Option<Line> {
         let overwritten = self.before.as_ref();
@@ -106,14 +134,6 @@ impl Lines {
         self.told.clone_from(&line.bytes);
         Some(line.clone())
     }
-}
-
-/// True if the lines of a piece were written before.
-fn is_from_a_buffer(piece: &Piece<'_>) -> bool {
-    let size = piece.skipped + piece.bytes.len() as u64;
-    let lines = piece.bytes.iter().filter(|byte| **byte == b'\n').count();
-    let ends_within = piece.bytes.last().is_some_and(|byte| *byte != b'\n');
-    size >= BUFFER || lines > AT_ONCE || lines > 0 && ends_within && size.is_multiple_of(PART)
 }
 
 #[cfg(test)]
@@ -133,9 +153,13 @@ mod tests {
                 begins_line: true,
                 bytes,
             };
-            lines.take(&piece, |line| {
-                all.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));
-            });
+            lines.take(
+                &piece,
+                || true,
+                |line| {
+                    all.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));
+                },
+            );
         }
         (all, lines)
     }
@@ -187,6 +211,44 @@ mod tests {
     }
 
     #[test]
+    fn a_bundle_is_late_where_nothing_but_bundles_comes() {
+        let mut found = Vec::new();
+        let mut lines = Lines::default();
+        for (is_at_once, bytes) in [
+            (false, &b"a\nb\n"[..]),
+            (true, b"c\nd\n"),
+            (false, b"e\nf"),
+            (false, b"\ng\nh\n"),
+            (false, b"by itself\n"),
+            (false, b"i\nj\n"),
+        ] {
+            let piece = Piece {
+                stream: 1,
+                time_ns: 0,
+                thread: 0,
+                skipped: 0,
+                is_after_gap: false,
+                begins_line: true,
+                bytes,
+            };
+            lines.take(
+                &piece,
+                || is_at_once,
+                |line| {
+                    found.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));
+                },
+            );
+        }
+        let late: Vec<_> = found
+            .iter()
+            .filter(|line| line.1)
+            .map(|line| &line.0[..])
+            .collect();
+        assert_eq!(late, ["a", "b", "f", "g", "h"]);
+        assert_eq!(found.len(), 11);
+    }
+
+    #[test]
     fn what_is_torn_is_no_line() {
         let mut found = Vec::new();
         let mut lines = Lines::default();
@@ -206,7 +268,7 @@ mod tests {
                 begins_line,
                 bytes,
             };
-            lines.take(&piece, |line| found.push(line.bytes));
+            lines.take(&piece, || true, |line| found.push(line.bytes));
         }
         let found: Vec<_> = found
             .iter()

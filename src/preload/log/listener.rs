@@ -4,7 +4,7 @@ use super::super::raw::Raw;
 use super::clean;
 use super::lines::{Line, Lines};
 use super::pieces::{self, Piece};
-use super::tail::{Seen, Tails};
+use super::tail::{self, Seen, Tails};
 use oomhook_trace::told::LogLine;
 use std::collections::VecDeque;
 
@@ -74,7 +74,8 @@ impl Listener {
         let at = usize::from(piece.stream != 1);
         self.heard_ns[at] = piece.time_ns;
         let mut lines = std::mem::take(&mut self.streams[at]);
-        lines.take(piece, |line| self.line(at, line));
+        let is_at_once = || tail::is_at_once(piece.stream);
+        lines.take(piece, is_at_once, |line| self.line(at, line));
         self.streams[at] = lines;
     }
 

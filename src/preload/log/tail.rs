@@ -95,15 +95,23 @@ pub struct Tails {
     known: [Option<Known>; 2],
 }
 
-fn regular(stream: u8) -> Option<Known> {
+fn status(stream: u8) -> Option<libc::stat> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `status` is valid for writes; zeroes are a valid value.
-    let status = unsafe {
-        if libc::fstat(i32::from(stream), status.as_mut_ptr()) != 0 {
-            return None;
-        }
-        status.assume_init()
-    };
+    unsafe {
+        (libc::fstat(i32::from(stream), status.as_mut_ptr()) == 0).then(|| status.assume_init())
+    }
+}
+
+/// True for a stream that gets each line at once: stderr, and a terminal.
+pub fn is_at_once(stream: u8) -> bool {
+    let is_character =
+        || status(stream).is_some_and(|status| status.st_mode & libc::S_IFMT == libc::S_IFCHR);
+    stream == 2 || is_character()
+}
+
+fn regular(stream: u8) -> Option<Known> {
+    let status = status(stream)?;
     (status.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(Known {
         device: status.st_dev,
         inode: status.st_ino,

@@ -350,6 +350,7 @@ impl Writer {
             if let Some((ticket, until)) = serving
                 && taken >= until
             {
+                self.bring_words();
                 self.flush();
                 self.tell_at_once();
                 self.bring_state();

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where no events are kept, the state is wanted in the file.
 static STATE_WANTED: AtomicBool = AtomicBool::new(false);
+/// What the program has said so far is wanted.
+static WORDS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// What a copy of the books takes, for each block that lives, and besides.
 const BLOCK: usize = 100;
@@ -15,6 +17,7 @@ const REPORT: usize = 48 << 20;
 /// Has everything that was sent so far written to the file; the ticket whose service says that it is.
 pub fn bring_up_to_date() -> u64 {
     STATE_WANTED.store(true, Ordering::Release);
+    WORDS_WANTED.store(true, Ordering::Release);
     FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1
 }
 
@@ -24,6 +27,14 @@ impl Writer {
     pub(super) fn hear_signal(&mut self) {
         if self.report_at.is_none() && on_demand::take() {
             self.report_at = Some(bring_up_to_date());
+        }
+    }
+
+    /// Tells what the program has said so far, if someone wants to read it now.
+    pub(super) fn bring_words(&mut self) {
+        if WORDS_WANTED.swap(false, Ordering::AcqRel) {
+            self.listener.tell_all(self.recorder.now(), false);
+            self.tell_lines();
         }
     }
 
