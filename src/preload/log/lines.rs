@@ -78,6 +78,7 @@ impl Lines {
                     if !line.bytes.is_empty() {
                         self.before = Some(line);
                     }
+                    self.line.is_progress = true;
                 }
                 _ => {
                     if self.line.bytes.len() < LONGEST {
@@ -95,8 +96,6 @@ impl Lines {
         if let Some(before) = self.before.take() {
             if line.bytes.is_empty() {
                 line = before;
-            } else {
-                line.is_progress = true;
             }
         }
         line

@@ -185,3 +185,78 @@ impl Listener {
         std::mem::take(&mut self.new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(listener: &mut Listener, time_ns: u64, text: &str) -> Vec<String> {
+        listener.piece(&Piece {
+            stream: 2,
+            time_ns,
+            thread: 0,
+            skipped: 0,
+            is_after_gap: false,
+            begins_line: true,
+            bytes: text.as_bytes(),
+        });
+        told(listener)
+    }
+
+    fn told(listener: &mut Listener) -> Vec<String> {
+        listener.take().into_iter().map(|line| line.text).collect()
+    }
+
+    /// Hears pieces, and looks at no files.
+    fn listener() -> Listener {
+        Listener {
+            is_wanted: true,
+            files_ns: Some(u64::MAX),
+            ..Listener::begin(false)
+        }
+    }
+
+    #[test]
+    fn after_very_many_lines_some_are_told_and_the_last_ones() {
+        let mut listener = listener();
+        for number in 0..MANY_LINES {
+            let line = number.to_string();
+            assert_eq!(say(&mut listener, 7, &format!("{line}\n")), [line]);
+        }
+        let from = 7 + INTERVAL_NS;
+        assert_eq!(say(&mut listener, from, "a\n"), ["a"]);
+        for number in 0..100 {
+            let none: Vec<String> = Vec::new();
+            assert_eq!(
+                say(&mut listener, from + number, &format!("b{number}\n")),
+                none
+            );
+        }
+        listener.tell_all(from + 100, false);
+        let last = told(&mut listener);
+        assert_eq!((last.len(), &*last[0], &*last[15]), (16, "b84", "b99"));
+        assert_eq!(say(&mut listener, from + INTERVAL_NS, "c\n"), ["c"]);
+    }
+
+    #[test]
+    fn bars_that_end_again_and_again_are_told_now_and_then() {
+        let mut listener = listener();
+        let second = PROGRESS_NS;
+        let mut all = Vec::new();
+        // Two bars, ten times a second for three seconds.
+        for tick in 0..30 {
+            let time_ns = second + tick * second / 10;
+            all.extend(say(
+                &mut listener,
+                time_ns,
+                &format!("\router {tick}\n\rinner {tick}\x1b[A"),
+            ));
+        }
+        assert_eq!(all, ["outer 0", "outer 10", "outer 20"]);
+        listener.tell_all(0, false);
+        assert_eq!(told(&mut listener), ["outer 29", "inner 29"]);
+        listener.tell_all(0, false);
+        assert_eq!(told(&mut listener), Vec::<String>::new());
+        assert_eq!(say(&mut listener, 0, "\n\ndone\n"), ["done"]);
+    }
+}
