@@ -93,10 +93,9 @@ impl Lines {
     /// The line that ends now. What was overwritten by nothing stays what it was: `\r\n` is an end of line as well.
     fn end(&mut self) -> Line {
         let mut line = std::mem::take(&mut self.line);
-        if let Some(before) = self.before.take() {
-            if line.bytes.is_empty() {
-                line = before;
-            }
+        let before = self.before.take();
+        if let Some(before) = before.filter(|_| line.bytes.is_empty()) {
+            line = before;
         }
         line
     }

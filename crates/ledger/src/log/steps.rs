@@ -101,14 +101,31 @@ struct Shape {
 }
 
 /// Words in names of what a program measures: it is high because memory or time was, and not the other way round.
-const MEASURED: [&str; 14] = [
-    "time", "elapsed", "eta", "sec", "ms", "/s", "speed", "loss", "ppl", "norm", "mem", "alloc",
-    "reserved", "peak",
+const MEASURED: [&str; 18] = [
+    "time",
+    "elapsed",
+    "eta",
+    "sec",
+    "secs",
+    "seconds",
+    "s",
+    "ms",
+    "speed",
+    "loss",
+    "ppl",
+    "norm",
+    "mem",
+    "memory",
+    "alloc",
+    "allocated",
+    "reserved",
+    "peak",
 ];
 
 fn is_measured(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    MEASURED.iter().any(|word| lower.contains(word))
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| MEASURED.contains(&word))
 }
 
 /// The table.
