@@ -176,7 +176,8 @@ impl Page<'_> {
         if let Some(jump) = &oom.jump {
             self.fact(say::JUMP, &jump.text);
         }
-        let skip = oom.log.len().saturating_sub(MOST_LINES);
+        let most = MOST_LINES - usize::from(oom.jump.is_some());
+        let skip = oom.log.len().saturating_sub(most);
         let mut mark = say::SAID.to_owned();
         for line in &oom.log[skip..] {
             let room = self.width().saturating_sub(2 + mark.len());
