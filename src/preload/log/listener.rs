@@ -135,7 +135,13 @@ impl Listener {
                 }
             });
         }
-        self.new.extend(self.back.drain(..));
+        // Only the last of those that were kept back stands beside the memory of its moment.
+        let last = self.back.pop_back();
+        let others = self
+            .back
+            .drain(..)
+            .map(|line| LogLine { late: true, ..line });
+        self.new.extend(others.chain(last));
         for at in 0..2 {
             let kept = self.progress[at].0.take();
             self.new.extend(kept);
@@ -175,7 +181,7 @@ impl Listener {
         let number = pieces::given_up();
         (number > 0).then(|| {
             format!(
-                "{number} pieces of the program's output came too fast to be kept beside its memory"
+                "{number} writes of the program's output came too fast to be kept beside its memory"
             )
         })
     }

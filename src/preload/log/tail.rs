@@ -7,7 +7,7 @@ use super::clean;
 use crate::preload::place;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes read at most.
@@ -124,13 +124,18 @@ fn is_same(one: &Known, other: &Known) -> bool {
 }
 
 /// The file of a stream, from `from` to `to`. It is open for writing only, most often: it is opened once more.
-fn read(stream: u8, from: u64, to: u64) -> Option<Vec<u8>> {
+fn read(stream: u8, known: &Known, from: u64, to: u64) -> Option<Vec<u8>> {
     let file: File = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(format!("/proc/self/fd/{stream}"))
         .and_then(place::above_standard)
         .ok()?;
+    // The number may stand for another file by now.
+    let about = file.metadata().ok()?;
+    if (about.dev(), about.ino()) != (known.device, known.inode) {
+        return None;
+    }
     let mut bytes = vec![0; usize::try_from(to - from).ok()?];
     let mut length = 0;
     while length < bytes.len() {
@@ -172,7 +177,7 @@ impl Tails {
             // A file that has become shorter begins anew.
             let begun = if begun > now.read_to { 0 } else { begun };
             let from = begun.max(now.read_to.saturating_sub(MOST));
-            let bytes = read(stream, from, now.read_to).unwrap_or_default();
+            let bytes = read(stream, &now, from, now.read_to).unwrap_or_default();
             let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
                 self.known[at] = Some(Known {
                     read_to: from,
