@@ -221,6 +221,20 @@ fn a_step_that_says_what_comes_and_fails_is_a_jump() {
     }
     assert_eq!(program.told(), ["1024>4096 at 7: seq_len 1024>4096"]);
     assert!(program.jumps()[0].failed);
+    // It is tried again, and got at last.
+    let mut program = Program::new();
+    for step in 0..8 {
+        let mib = if step < 6 { 1024 } else { 4096 };
+        program.line(&format!("step={step} seq_len={mib}"), false);
+        if step == 6 {
+            program.story.fails(1, None, Some(mib * MIB), 2);
+            program.story.fails(1, None, Some(mib * MIB), 2);
+        }
+        program.story.malloc(1, 0x1000, mib * MIB);
+        program.story.free(1, 0x1000);
+    }
+    assert_eq!(program.told(), ["1024>4096 at 6: seq_len 1024>4096"]);
+    assert!(!program.jumps()[0].failed);
     // Where the line tells what was, nobody knows.
     let mut program = Program::new();
     for step in 0..8 {

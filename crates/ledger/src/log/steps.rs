@@ -259,6 +259,11 @@ impl Steps {
     }
 
     fn jumped(&mut self, jump: Jump) {
+        // What failed is tried again, and may be got at last: that is one jump.
+        let is_again = |last: &Jump| last.failed && last.keys == jump.keys;
+        if self.jumps.back().is_some_and(is_again) {
+            self.jumps.pop_back();
+        }
         if self.jumps.len() == MOST_JUMPS {
             self.jumps.pop_front();
         }
@@ -281,7 +286,7 @@ impl Steps {
             peaks.live
         };
         let to = reached.saturating_add(requested);
-        let keys = std::mem::take(&mut shape.changes);
+        let keys = shape.changes.clone();
         if keys.is_empty() || shape.stands_for < STEADY || !shape.is_jump(to) {
             return;
         }
