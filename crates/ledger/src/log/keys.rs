@@ -123,16 +123,22 @@ impl<'a> Reader<'a> {
 
     /// The words before are the key of this number.
     fn give(&mut self, number: String) {
-        let key = match (self.sign, self.words.as_slice()) {
-            (Some((b':', _)), words) => words[words.len().saturating_sub(MOST_WORDS)..].join(" "),
+        let words = &self.words[self.words.len().saturating_sub(MOST_WORDS)..];
+        let is_known = |key: &str| self.found.iter().any(|(known, _)| known == key);
+        let key = match (self.sign, words) {
+            // `train.py:88` is a place.
+            (Some((b':', false)), [.., last]) if last.contains('.') => String::new(),
+            (Some((b':', _)), words) => words.join(" "),
+            // `train loss 0.3, val loss 0.4`.
+            (None, [.., before, last]) if is_known(last) => format!("{before} {last}"),
             (_, [.., last]) => (*last).to_owned(),
             (_, []) => String::new(),
         };
-        self.forget();
-        let is_new = self.found.iter().all(|(known, _)| *known != key);
-        if is_new && !key.is_empty() && key.len() <= LONGEST_KEY && number.len() <= LONGEST_NUMBER {
+        let is_new = !is_known(&key) && !key.is_empty();
+        if is_new && key.len() <= LONGEST_KEY && number.len() <= LONGEST_NUMBER {
             self.found.push((key, number));
         }
+        self.forget();
     }
 }
 
@@ -278,6 +284,22 @@ mod tests {
             ),
             ("samples = 1,600 n_ctx = 4096", "samples=1600; n_ctx=4096"),
             ("step=5, step=6", "step=5"),
+            (
+                "step 250: train loss 2.1, val loss 2.2",
+                "step=250; loss=2.1; val loss=2.2",
+            ),
+            (
+                "INFO 01-02 12:00:00 metrics.py:345] Avg throughput: 12.3 tokens/s, Running: 5 reqs, GPU cache usage: 2.3%.",
+                "Avg throughput=12.3; Running=5; GPU cache usage=2.3",
+            ),
+            (
+                "[2024-01-02 12:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, lr=[0.001], mom=[(0.9, 0.999)]",
+                "Rank=0; step=10; lr=0.001; mom=0.9",
+            ),
+            (
+                "train_opt_callback: iter=    10 sample=11/19 loss=10.3 dt=00:00:05 |->",
+                "iter=10; sample=11; loss=10.3",
+            ),
         ] {
             assert_eq!(keys(line), wanted, "{line}");
         }
