@@ -6,6 +6,7 @@ use crate::leaks;
 use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver, Stack};
+use crate::roles::Roles;
 use crate::schema::{
     Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, CostSite, Device, DeviceLook, Gone,
     Host, Oom, Peak, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool,
@@ -81,7 +82,8 @@ impl Report {
     ) -> Report {
         let found = leaks::find(ledger, resolver, &facts.suppressions);
         let process = process(header, ledger, facts);
-        let oom = failures::all(ledger, resolver, ended_badly(&process));
+        let roles = Roles::of(ledger, resolver);
+        let oom = failures::all(ledger, resolver, &roles, ended_badly(&process));
         let mut report = Report {
             schema_version: SCHEMA_VERSION,
             tool: Tool {
@@ -91,7 +93,7 @@ impl Report {
             complete: facts.complete,
             damaged: facts.damaged,
             totals: totals(ledger),
-            devices: devices(ledger, resolver),
+            devices: devices(ledger, resolver, &roles),
             host: host(ledger),
             va: va(ledger),
             leaks: found.leaks,
@@ -225,7 +227,7 @@ fn space_use(usage: &oomhook_ledger::SpaceUse) -> SpaceUse {
 }
 
 /// Every device that the driver described or the process used.
-fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
+fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>, roles: &Roles) -> Vec<Device> {
     let definitions = ledger.definitions();
     let mut numbers: Vec<Option<u8>> = ledger
         .devices()
@@ -243,7 +245,7 @@ fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
         .map(|number| {
             let usage = ledger.device(number).unwrap_or(&none);
             let described = number.and_then(|number| definitions.device(number));
-            device(ledger, resolver, number, usage, described)
+            device(ledger, resolver, roles, number, usage, described)
         })
         .collect()
 }
@@ -251,6 +253,7 @@ fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
 fn device(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     number: Option<u8>,
     usage: &DeviceUse,
     described: Option<&DeviceRecord>,
@@ -259,7 +262,7 @@ fn device(
         .rows()
         .filter(|(_, row)| row.key.device == number && row.key.space.is_device())
         .map(|(_, row)| (row, ledger.at_peak(row)));
-    let sites = sites::collect(ledger, resolver, at_peak);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, at_peak);
     Device {
         device: number.map(u32::from),
         uuid: described.map_or_else(String::new, |device| uuid(&device.uuid)),
@@ -277,7 +280,7 @@ fn device(
             .into_iter()
             .map(|space| (space.name(), space_use(usage.spaces.get(space))))
             .collect(),
-        tensors: cache::of_device(ledger, resolver, number),
+        tensors: cache::of_device(ledger, resolver, roles, number),
         peak: Peak {
             bytes: usage.peak.bytes,
             time_ns: usage.peak.time_ns,

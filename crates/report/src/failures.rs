@@ -3,6 +3,7 @@
 
 use crate::account;
 use crate::resolve::{Resolver, Stack};
+use crate::roles::Roles;
 use crate::schema::{Change, LastFree, Oom, PhaseGrowth, Place};
 use crate::sites;
 use crate::{cache, phases};
@@ -13,12 +14,17 @@ use oomhook_trace::{Space, StackId};
 use std::rc::Rc;
 
 /// All failures.
-pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> Vec<Oom> {
+pub fn all(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    roles: &Roles,
+    ended_badly: bool,
+) -> Vec<Oom> {
     let failures = ledger.oom();
     let mut rows: Vec<(Option<u32>, Oom)> = Vec::new();
     for (number, group) in failures.groups().iter().enumerate() {
         let class = failures.class(number, ended_badly);
-        let one = oom(ledger, resolver, group, class);
+        let one = oom(ledger, resolver, roles, group, class);
         // One that was got at last is no search any more.
         let series = failures.series(number).filter(|_| class == Class::Probe);
         let known = rows.iter_mut().find(|(other, known)| match series {
@@ -38,7 +44,14 @@ pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> V
 pub fn one(ledger: &Ledger, resolver: &mut Resolver<'_>, number: usize) -> Option<Oom> {
     let failures = ledger.oom();
     let group = failures.groups().get(number)?;
-    Some(oom(ledger, resolver, group, failures.class(number, false)))
+    let roles = Roles::default();
+    Some(oom(
+        ledger,
+        resolver,
+        &roles,
+        group,
+        failures.class(number, false),
+    ))
 }
 
 /// The latest failure tells how it went on.
@@ -71,10 +84,16 @@ fn is_same_failure(one: &Oom, other: &Oom) -> bool {
     )
 }
 
-fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class) -> Oom {
+fn oom(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    roles: &Roles,
+    group: &Group,
+    class: Class,
+) -> Oom {
     let rows = group.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
-    let sites = sites::collect(ledger, resolver, lived);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, lived);
     // What a device has free says nothing about host memory.
     let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
     let stack = resolver.stack(group.stack);
@@ -113,7 +132,7 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         } else {
             Vec::new()
         },
-        cache: cache::at_failure(ledger, resolver, group),
+        cache: cache::at_failure(ledger, resolver, roles, group),
         changed: changes(resolver, &group.changes, |row| of_row(ledger, row)),
         changed_since_ns: group.changes_since_ns,
         last_frees: last_frees(ledger, resolver, group),

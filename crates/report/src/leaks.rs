@@ -38,7 +38,7 @@ pub fn find(ledger: &Ledger, resolver: &mut Resolver<'_>, suppressions: &Suppres
         .rows()
         .filter(|(_, row)| row.key.space.is_allocation())
         .map(|(_, row)| (row, row.live));
-    let sites = sites::collect(ledger, resolver, left);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, left);
     let classes = classify(ledger, resolver);
     let mut found = Leaks::default();
     for site in sites {

@@ -15,6 +15,8 @@
 //! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
 //! | [`sharing`] | who has whose memory, over several processes |
 //! | [`phases`] | what lived in phases, and what they left behind: keys and ledger |
+//! | [`roles`] | what blocks of a cache are for |
+//! | [`shapes`] | how live bytes went over time |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
@@ -47,9 +49,11 @@ pub mod over_time;
 pub mod phases;
 mod pretended;
 pub mod resolve;
+pub mod roles;
 pub mod schema;
 pub mod sentences;
 pub mod settings;
+pub mod shapes;
 pub mod sharing;
 pub mod signals;
 pub mod sites;

@@ -4,6 +4,8 @@
 pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
+use crate::roles::Role;
+use crate::shapes::Shape;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -329,6 +331,15 @@ pub struct Site {
     pub python_site: Option<Rc<str>>,
     /// The node of PyTorch's backward pass that asked: `AddmmBackward0`.
     pub autograd_node: Option<Rc<str>>,
+    /// What it is for, of a framework's cache: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// How its live bytes went over time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    /// Its stack's number in the trace.
+    #[serde(skip)]
+    pub stack_id: oomhook_trace::StackId,
     /// Its stack passes through the end of the process.
     #[serde(skip)]
     pub at_exit: bool,

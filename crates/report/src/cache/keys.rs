@@ -1,5 +1,6 @@
 //! The JSON's keys on what is inside a framework's cache.
 
+use crate::roles::Role;
 use crate::schema::{Change, Site};
 use serde::Serialize;
 
@@ -49,6 +50,19 @@ pub struct TensorPeak {
     pub round: u64,
     /// What they were, largest first.
     pub sites: Vec<Site>,
+    /// What they were for: an estimate.
+    pub roles: Vec<RoleSum>,
+}
+
+/// What blocks of one role came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RoleSum {
+    /// The role.
+    pub role: Role,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
 }
 
 /// What the cache holds of the driver, and the room in it.

@@ -5,9 +5,10 @@ pub mod keys;
 use crate::failures;
 use crate::phases;
 use crate::resolve::Resolver;
+use crate::roles::{Role, Roles};
 use crate::schema::Site;
 use crate::sites;
-use keys::{CacheThen, SegmentSize, Segments, TensorPeak, Tensors};
+use keys::{CacheThen, RoleSum, SegmentSize, Segments, TensorPeak, Tensors};
 use oomhook_ledger::holes::CacheMap;
 use oomhook_ledger::oom::Group;
 use oomhook_ledger::{Amount, Ledger, Row};
@@ -20,6 +21,7 @@ pub const CALL: &str = "PyTorch's cache";
 pub fn of_device(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     device: Option<u8>,
 ) -> Option<Tensors> {
     let device = device?;
@@ -49,10 +51,12 @@ pub fn of_device(
             sites: collect(
                 ledger,
                 resolver,
+                roles,
                 rows().map(|row| (row, tensors.at_peak(row))),
             ),
+            roles: by_role(roles, rows().map(|row| (row, tensors.at_peak(row)))),
         },
-        live_sites: collect(ledger, resolver, rows().map(|row| (row, row.live))),
+        live_sites: collect(ledger, resolver, roles, rows().map(|row| (row, row.live))),
         segments: ledger.cache_map(device).map(|map| segments(&map)),
     })
 }
@@ -60,13 +64,33 @@ pub fn of_device(
 fn collect<'a>(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     rows: impl Iterator<Item = (&'a Row, Amount)>,
 ) -> Vec<Site> {
-    let mut sites = sites::collect(ledger, resolver, rows);
+    let tick = ledger.tensors().allocs();
+    let mut sites = sites::collect(ledger, resolver, tick, rows);
     for site in &mut sites {
         site.call = Rc::from(CALL);
+        site.role = roles.get(site.stack_id);
     }
     sites
+}
+
+/// Bytes and blocks of each role that has some.
+fn by_role<'a>(roles: &Roles, rows: impl Iterator<Item = (&'a Row, Amount)>) -> Vec<RoleSum> {
+    let mut sums = Role::ALL.map(|role| RoleSum {
+        role,
+        bytes: 0,
+        blocks: 0,
+    });
+    for (row, amount) in rows {
+        let role = roles.get(row.key.stack).unwrap_or(Role::Other);
+        if let Some(sum) = sums.iter_mut().find(|sum| sum.role == role) {
+            sum.bytes += amount.bytes;
+            sum.blocks += amount.blocks;
+        }
+    }
+    sums.into_iter().filter(|sum| sum.blocks > 0).collect()
 }
 
 fn segments(map: &CacheMap) -> Segments {
@@ -94,12 +118,13 @@ fn segments(map: &CacheMap) -> Segments {
 pub fn at_failure(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     group: &Group,
 ) -> Option<CacheThen> {
     let state = group.cache.as_ref()?;
     let rows = state.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.tensors().row(*id)?, *amount)));
-    let sites = collect(ledger, resolver, lived);
+    let sites = collect(ledger, resolver, roles, lived);
     let stack = |row| Some(ledger.tensors().row(row)?.key.stack);
     let changed = failures::changes(resolver, &state.changes, stack);
     Some(CacheThen {

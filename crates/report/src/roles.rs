@@ -1,0 +1,272 @@
+//! What blocks of a framework's cache are for: worked out from where they were asked for and how long they lived. An estimate,
+//! and shown as one.
+
+use crate::attribution;
+use crate::resolve::Resolver;
+use oomhook_ledger::Ledger;
+use oomhook_ledger::definitions::{Definitions, Frame};
+use oomhook_trace::StackId;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// What a block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Parameters and buffers of modules.
+    Weights,
+    /// What the backward pass leaves for the optimizer.
+    Gradients,
+    /// What the optimizer keeps.
+    OptimizerState,
+    /// Results of the forward pass, and what the backward pass needs on its way.
+    Activations,
+    /// Room that libraries and optimizers work in.
+    Workspace,
+    /// Anything else: inputs, caches, results that are kept.
+    Other,
+}
+
+impl Role {
+    /// Every role, in the order in which reports list them.
+    pub const ALL: [Role; 6] = [
+        Role::Weights,
+        Role::Gradients,
+        Role::OptimizerState,
+        Role::Activations,
+        Role::Workspace,
+        Role::Other,
+    ];
+
+    /// The word used in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Weights => "weights",
+            Role::Gradients => "gradients",
+            Role::OptimizerState => "optimizer_state",
+            Role::Activations => "activations",
+            Role::Workspace => "workspace",
+            Role::Other => "other",
+        }
+    }
+}
+
+/// Where a stack leads through, as far as its Python frames and its node of the backward pass say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    backward: bool,
+    optimizer: bool,
+    forward: bool,
+    making: bool,
+    library: bool,
+}
+
+/// A stack's blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    allocs: u64,
+    ended: u64,
+    lived_ns: u64,
+}
+
+impl Life {
+    /// Hardly any of them ended.
+    fn is_kept(self) -> bool {
+        self.ended * 10 <= self.allocs
+    }
+
+    fn mean_ns(self) -> u64 {
+        self.lived_ns.checked_div(self.ended).unwrap_or(0)
+    }
+}
+
+/// The role of each stack that asked a cache for something.
+#[derive(Clone, Debug, Default)]
+pub struct Roles(HashMap<StackId, Role>);
+
+impl Roles {
+    /// Works them out.
+    pub fn of(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Roles {
+        let mut lives: HashMap<StackId, Life> = HashMap::new();
+        for (_, row) in ledger.tensors().rows() {
+            let life = lives.entry(row.key.stack).or_default();
+            life.allocs += row.allocs;
+            life.ended += row.ended();
+            life.lived_ns += row.lived_ns;
+        }
+        let placed: Vec<(StackId, Life, Place)> = lives
+            .into_iter()
+            .map(|(stack, life)| (stack, life, place(ledger.definitions(), resolver, stack)))
+            .collect();
+        // How long results of the forward pass live: about half a step.
+        let mut means: Vec<u64> = placed
+            .iter()
+            .filter(|(_, life, place)| place.forward && !place.backward && life.ended > 0)
+            .map(|(_, life, _)| life.mean_ns())
+            .collect();
+        means.sort_unstable();
+        let activation_ns = means.get(means.len() / 2).copied().unwrap_or(0);
+        let roles = placed.into_iter();
+        Roles(
+            roles
+                .map(|(stack, life, place)| (stack, role(place, life, activation_ns)))
+                .collect(),
+        )
+    }
+
+    /// The role of a stack; `None` if it was not worked out.
+    #[must_use]
+    pub fn get(&self, stack: StackId) -> Option<Role> {
+        self.0.get(&stack).copied()
+    }
+}
+
+fn role(place: Place, life: Life, activation_ns: u64) -> Role {
+    if place.library {
+        return Role::Workspace;
+    }
+    if place.optimizer {
+        return if life.is_kept() {
+            Role::OptimizerState
+        } else {
+            Role::Workspace
+        };
+    }
+    if place.backward {
+        // A gradient stays until the optimizer has used it; what one node hands to the next is gone at once.
+        let stays = life.is_kept() || activation_ns > 0 && life.mean_ns() >= activation_ns / 4;
+        return if stays {
+            Role::Gradients
+        } else {
+            Role::Activations
+        };
+    }
+    if place.forward {
+        return Role::Activations;
+    }
+    if place.making && life.is_kept() {
+        return Role::Weights;
+    }
+    Role::Other
+}
+
+fn place(definitions: &Definitions, resolver: &mut Resolver<'_>, stack: StackId) -> Place {
+    let mut place = Place::default();
+    for frame in definitions.stack(stack) {
+        let Some(Frame::Python { code, .. }) = definitions.frame(*frame) else {
+            continue;
+        };
+        if let Some(code) = definitions.code(code) {
+            look(&mut place, &code.file, &code.name);
+        }
+    }
+    let named = resolver.stack(stack);
+    place.backward = named.autograd_node.is_some();
+    place.library = attribution::is_working_library(&named.library)
+        || named
+            .frames
+            .iter()
+            .take(named.site_frame.map_or(0, |site| site + 1))
+            .filter_map(|frame| frame.function.as_deref())
+            .any(|function| function.contains("Workspace") || function.contains("workspace"));
+    place
+}
+
+/// Functions that make modules, move them or read them from files.
+const MAKING: [&str; 8] = [
+    "Module._apply",
+    "Module.to",
+    "Module.cuda",
+    "Module.to_empty",
+    "load_state_dict",
+    "from_pretrained",
+    "load_file",
+    "reset_parameters",
+];
+
+/// Parts of the names of optimizers that people write themselves.
+const OPTIMIZERS: [&str; 8] = [
+    "Optimizer",
+    "Adam",
+    "SGD",
+    "Adafactor",
+    "Lion",
+    "Muon",
+    "Lamb",
+    "Shampoo",
+];
+
+fn look(place: &mut Place, file: &str, name: &str) {
+    let in_optimizers = file.contains("/optim/") || file.contains("/optimizers/");
+    let is_step = name.ends_with(".step") && OPTIMIZERS.iter().any(|one| name.contains(one));
+    place.optimizer |= in_optimizers || is_step;
+    let in_modules = file.contains("/torch/nn/modules/");
+    place.forward |= in_modules && name.contains("_call_impl") || name.ends_with(".forward");
+    let makes = MAKING.iter().any(|one| name.contains(one));
+    place.making |= makes || in_modules && name.ends_with("__init__");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(frames: &[(&str, &str)]) -> Place {
+        let mut place = Place::default();
+        for (file, name) in frames {
+            look(&mut place, file, name);
+        }
+        place
+    }
+
+    const KEPT: Life = Life {
+        allocs: 10,
+        ended: 0,
+        lived_ns: 0,
+    };
+
+    fn ended(mean_ns: u64) -> Life {
+        Life {
+            allocs: 10,
+            ended: 10,
+            lived_ns: 10 * mean_ns,
+        }
+    }
+
+    #[test]
+    fn each_place_and_life_has_its_role() {
+        let adam = of(&[
+            ("/venv/torch/optim/adam.py", "Adam._init_group"),
+            ("/venv/torch/optim/adam.py", "Adam.step"),
+            ("/home/me/train.py", "<module>"),
+        ]);
+        assert_eq!(role(adam, KEPT, 0), Role::OptimizerState);
+        assert_eq!(role(adam, ended(5), 0), Role::Workspace);
+        let own = of(&[("/home/me/opt.py", "MyAdam.step")]);
+        assert_eq!(role(own, KEPT, 0), Role::OptimizerState);
+        let weights = of(&[
+            (
+                "/venv/torch/nn/modules/module.py",
+                "Module.to.<locals>.convert",
+            ),
+            ("/venv/torch/nn/modules/module.py", "Module._apply"),
+        ]);
+        assert_eq!(role(weights, KEPT, 0), Role::Weights);
+        let forward = of(&[
+            ("/venv/torch/nn/modules/linear.py", "Linear.forward"),
+            ("/venv/torch/nn/modules/module.py", "Module._call_impl"),
+        ]);
+        assert_eq!(role(forward, ended(100), 100), Role::Activations);
+        let backward = Place {
+            backward: true,
+            ..Place::default()
+        };
+        assert_eq!(role(backward, KEPT, 100), Role::Gradients);
+        assert_eq!(role(backward, ended(90), 100), Role::Gradients);
+        assert_eq!(role(backward, ended(10), 100), Role::Activations);
+        assert_eq!(
+            role(of(&[("/home/me/train.py", "load")]), KEPT, 0),
+            Role::Other
+        );
+    }
+}
