@@ -7,11 +7,13 @@ use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
+mod advice;
 mod failures;
 mod gates;
 mod held;
 mod names;
 mod pretended;
+pub use advice::*;
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;
