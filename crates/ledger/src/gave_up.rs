@@ -3,11 +3,15 @@
 use crate::amount::Amount;
 use crate::holes::CacheMap;
 use crate::ledger::Ledger;
-use crate::oom::{Failure, MOST_CHANGES, MOST_ROWS};
+use crate::oom::{Failure, MOST_CHANGES};
 use crate::rows::RowId;
+use crate::shapes::{self, Rising};
 use oomhook_trace::told::Tensor;
 use oomhook_trace::{Event, Space, What};
 use serde::{Deserialize, Serialize};
+
+/// Rows of a cache that are kept of a failure.
+const MOST_TENSOR_ROWS: usize = 64;
 
 /// A cache at the moment of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,8 @@ pub struct CacheState {
     pub rows: Vec<(RowId, Amount)>,
     /// Rows that changed most lately, the largest change first.
     pub changes: Vec<(RowId, i64)>,
+    /// Rows that had been rising, the steepest first.
+    pub rising: Vec<Rising>,
     /// Bytes that the cache was asked for, if it said that it gave up.
     pub asked: Option<u64>,
 }
@@ -43,7 +49,7 @@ impl Ledger {
             .map(|(id, row)| (id, row.live))
             .collect();
         rows.sort_by_key(|(id, live)| (std::cmp::Reverse(live.bytes), *id));
-        rows.truncate(MOST_ROWS);
+        rows.truncate(MOST_TENSOR_ROWS);
         let now = self.present_window();
         let mut changes: Vec<(RowId, i64)> = of_device()
             .map(|(id, row)| (id, row.change(now)))
@@ -58,6 +64,7 @@ impl Ledger {
             map: self.cache_map(device).unwrap_or_default(),
             rows,
             changes,
+            rising: shapes::rising(of_device(), self.tensors.allocs()),
             asked: None,
         })
     }

@@ -37,6 +37,8 @@ pub struct CacheMap {
     pub sizes: Vec<(u64, u64)>,
     /// Bytes handed out that lie in no known segment.
     pub outside_bytes: u64,
+    /// Segments are mappings of physical memory, which can grow.
+    pub expandable: bool,
 }
 
 /// The driver's latest blocks and mappings: the cache hands out a new segment's first block in the same thread, at once.
@@ -78,7 +80,7 @@ impl Ledger {
     #[must_use]
     pub fn cache_map(&self, device: u8) -> Option<CacheMap> {
         self.tensors.cache(device)?;
-        let segments = self.segments(device);
+        let (segments, expandable) = self.segments(device);
         let mut blocks: Vec<(u64, u64)> = self
             .tensors
             .blocks()
@@ -89,7 +91,10 @@ impl Ledger {
             .map(|(address, block)| (address, block.bytes))
             .collect();
         blocks.sort_unstable();
-        let mut map = CacheMap::default();
+        let mut map = CacheMap {
+            expandable,
+            ..CacheMap::default()
+        };
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         let mut at = 0;
         for (start, bytes) in segments {
@@ -127,8 +132,8 @@ impl Ledger {
         Some(map)
     }
 
-    /// Start and length of the segments of a device's cache, by address.
-    fn segments(&self, device: u8) -> Vec<(u64, u64)> {
+    /// Start and length of the segments of a device's cache, by address; true if they are mappings.
+    fn segments(&self, device: u8) -> (Vec<(u64, u64)>, bool) {
         let is_the_caches = |row: RowId| {
             let row = self.rows.get(row);
             row.is_some_and(|row| row.serves_cache && row.key.device == Some(device))
@@ -154,6 +159,7 @@ impl Ledger {
             }
         }
         let mut joined: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+        let any_mapped = all.values().any(|segment| segment.is_mapped);
         let mut last_is_mapped = false;
         for (start, segment) in all {
             match joined.last_mut() {
@@ -166,7 +172,7 @@ impl Ledger {
             }
             last_is_mapped = segment.is_mapped;
         }
-        joined
+        (joined, any_mapped)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::oom::{self, Failure, LastFree, OutOfMemory};
 use crate::phases::{Height, PhaseId, Phases};
 use crate::pools::Pools;
 use crate::rows::{Instant, Row, RowId, RowKey, Rows};
+use crate::shapes;
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
 use crate::vmm::{Hold, Mapping, Physical};
@@ -477,6 +478,10 @@ impl Ledger {
             group.phase = phase;
             group.round = self.phases.round(phase);
             group.growth = growth;
+            let of_device = |(_, row): &(RowId, &Row)| {
+                row.key.space.is_device() && row.key.device == event.device
+            };
+            group.rising = shapes::rising(self.rows.iter().filter(of_device), self.totals.allocs);
         }
     }
 

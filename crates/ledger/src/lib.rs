@@ -29,6 +29,7 @@
 //! | [`gave_up`] | the cache at the moment of a failure |
 //! | [`phases`] | ranges and rounds of the program, and what lived in them |
 //! | [`growth`] | what each round of a phase leaves behind |
+//! | [`shapes`] | the shapes of that, as people know them |
 //! | [`series`] | live bytes over the life of the process |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
@@ -64,6 +65,7 @@ pub mod replay;
 pub mod rows;
 mod runs;
 pub mod series;
+pub mod shapes;
 pub mod shares;
 pub mod tensors;
 pub mod vmm;

@@ -7,6 +7,7 @@ use crate::growth::Growth;
 use crate::hash::Map;
 use crate::phases::PhaseId;
 use crate::rows::RowId;
+use crate::shapes::Rising;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,9 @@ pub struct Group {
     /// Which instance of the phase it was, from 1.
     #[serde(default)]
     pub round: u64,
+    /// Rows that had been rising, the steepest first.
+    #[serde(default)]
+    pub rising: Vec<Rising>,
     /// What phases leave behind each time, as it was then.
     #[serde(default)]
     pub growth: Vec<Growth>,
@@ -291,6 +295,7 @@ impl OutOfMemory {
                 phase: 0,
                 round: 0,
                 growth: Vec::new(),
+                rising: Vec::new(),
                 recovery: None,
                 ended_before: 0,
                 probe: None,

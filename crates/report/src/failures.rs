@@ -122,6 +122,7 @@ fn oom(
         stack: Rc::clone(&stack.frames),
         phase: phases::name_and_round(ledger, group.phase, group.round),
         growth: growth(ledger, resolver, group),
+        rising: cache::rising(resolver, &group.rising, |row| ledger.row(row)),
         log: Vec::new(),
         sites,
         verdict: None,

@@ -17,7 +17,6 @@
 //! | [`sharing`] | who has whose memory, over several processes |
 //! | [`phases`] | what lived in phases, and what they left behind: keys and ledger |
 //! | [`roles`] | what blocks of a cache are for |
-//! | [`shapes`] | how live bytes went over time |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
@@ -55,7 +54,6 @@ pub mod roles;
 pub mod schema;
 pub mod sentences;
 pub mod settings;
-pub mod shapes;
 pub mod sharing;
 pub mod signals;
 pub mod sites;

@@ -1,11 +1,11 @@
 //! The JSON, key by key. Keys may be added; these keep their meaning. What this version does not measure yet is
 //! present and empty.
 
-pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
+pub use crate::cache::keys::{CacheThen, RisingSite, Segments, TensorPeak, Tensors};
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use crate::roles::Role;
-use crate::shapes::Shape;
+use oomhook_ledger::shapes::Shape;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -532,6 +532,8 @@ pub struct Oom {
     pub phase: Option<String>,
     /// What each instance of a phase had left behind by then, most first.
     pub growth: Vec<PhaseGrowth>,
+    /// What had been rising, the steepest first.
+    pub rising: Vec<RisingSite>,
     /// The program's own last lines.
     pub log: Vec<String>,
     /// What lived then, largest first.

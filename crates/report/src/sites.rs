@@ -3,8 +3,8 @@
 use crate::phases;
 use crate::resolve::Resolver;
 use crate::schema::Site;
-use crate::shapes::{self, Shape};
 use oomhook_ledger::phases::PhaseId;
+use oomhook_ledger::shapes::{self, Shape};
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::record::CallId;
 use oomhook_trace::{Space, StackId, ThreadId};

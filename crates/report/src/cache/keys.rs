@@ -1,7 +1,7 @@
 //! The JSON's keys on what is inside a framework's cache.
 
 use crate::roles::Role;
-use crate::schema::{Change, Site};
+use crate::schema::{Change, Place, Site};
 use serde::Serialize;
 
 /// Blocks inside a framework's cache on one device. They lie in the device's own blocks and are never added to them.
@@ -88,6 +88,24 @@ pub struct Segments {
     pub sizes: Vec<SegmentSize>,
     /// Bytes handed out that lie in no known segment: the rest is not to be trusted if this is much.
     pub outside_bytes: u64,
+    /// Segments are mappings of physical memory, which can grow (PyTorch's `expandable_segments`).
+    pub expandable: bool,
+}
+
+/// A site whose live bytes had been rising again and again.
+#[derive(Clone, Debug, Serialize)]
+pub struct RisingSite {
+    /// By how much its lowest bytes rose.
+    pub rise_bytes: u64,
+    /// In how many slots of time they rose.
+    pub steps: u64,
+    /// Of so many.
+    pub of_slots: u64,
+    /// Its blocks become larger and larger.
+    pub larger_blocks: bool,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
 }
 
 /// Segments of one size.
@@ -116,6 +134,8 @@ pub struct CacheThen {
     pub sites: Vec<Site>,
     /// What had changed lately, the largest change first.
     pub changed: Vec<Change>,
+    /// What had been rising, the steepest first.
+    pub rising: Vec<RisingSite>,
     /// No call of the driver failed: the cache keeps to a limit of its own.
     pub by_own_limit: bool,
 }

@@ -8,10 +8,11 @@ use crate::resolve::Resolver;
 use crate::roles::{Role, Roles};
 use crate::schema::Site;
 use crate::sites;
-use keys::{CacheThen, RoleSum, SegmentSize, Segments, TensorPeak, Tensors};
+use keys::{CacheThen, RisingSite, RoleSum, SegmentSize, Segments, TensorPeak, Tensors};
 use oomhook_ledger::holes::CacheMap;
 use oomhook_ledger::oom::Group;
-use oomhook_ledger::{Amount, Ledger, Row};
+use oomhook_ledger::shapes::Rising;
+use oomhook_ledger::{Amount, Ledger, Row, RowId};
 use std::rc::Rc;
 
 /// What the call of such a block is named.
@@ -111,7 +112,39 @@ fn segments(map: &CacheMap) -> Segments {
             })
             .collect(),
         outside_bytes: map.outside_bytes,
+        expandable: map.expandable,
     }
+}
+
+/// Rows that rise, by site.
+pub(crate) fn rising<'a>(
+    resolver: &mut Resolver<'_>,
+    rows: &[Rising],
+    row_of: impl Fn(RowId) -> Option<&'a Row>,
+) -> Vec<RisingSite> {
+    let mut found: Vec<RisingSite> = Vec::new();
+    for rising in rows {
+        let Some(row) = row_of(rising.row) else {
+            continue;
+        };
+        let of = failures::place(&resolver.stack(row.key.stack));
+        let known = found.iter_mut().find(|known| {
+            (&known.of.label, &known.of.library, &known.of.origin)
+                == (&of.label, &of.library, &of.origin)
+        });
+        match known {
+            Some(known) => known.rise_bytes += rising.stairs.rise_bytes,
+            None => found.push(RisingSite {
+                rise_bytes: rising.stairs.rise_bytes,
+                steps: rising.stairs.steps,
+                of_slots: rising.stairs.of_slots,
+                larger_blocks: rising.larger_blocks,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.rise_bytes));
+    found
 }
 
 /// The cache when memory ran out.
@@ -135,6 +168,7 @@ pub fn at_failure(
         segments: segments(&state.map),
         sites,
         changed,
+        rising: rising(resolver, &state.rising, |row| ledger.tensors().row(row)),
         by_own_limit: group.by_cache,
     })
 }

@@ -1,12 +1,11 @@
 //! How the live bytes of a site went over the life of the process: a few shapes that people know, each told by fixed rules from
 //! the site's lowest and highest bytes in equal slots of allocations. What fits none has no shape.
 
-use oomhook_ledger::Row;
-use oomhook_ledger::rows::Sizes;
-use serde::Serialize;
+use crate::rows::{Row, RowId, Sizes};
+use serde::{Deserialize, Serialize};
 
 /// A shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Came at the beginning, and stayed.
@@ -42,7 +41,7 @@ impl Shape {
 }
 
 /// A staircase in numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stairs {
     /// Bytes by which the lowest value rose from the first quarter to the end.
     pub rise_bytes: u64,
@@ -65,6 +64,37 @@ type Slots = [(u64, u64)];
 pub fn of_row(row: &Row, tick: u64) -> Option<Shape> {
     let slots = row.series.as_ref()?.until(tick, row.live.bytes);
     of(&slots, row.allocs, row.cumulative_bytes, row.sizes)
+}
+
+/// A row that rises, as it was at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rising {
+    /// The row.
+    pub row: RowId,
+    /// How.
+    pub stairs: Stairs,
+    /// Its blocks become larger and larger.
+    pub larger_blocks: bool,
+}
+
+/// The rows that rise, the steepest first; `tick` is the clock of their layer.
+pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Vec<Rising> {
+    const MOST: usize = 8;
+    let mut found: Vec<Rising> = rows
+        .filter_map(|(id, row)| {
+            let slots = row.series.as_ref()?.until(tick, row.live.bytes);
+            let shape = of(&slots, row.allocs, row.cumulative_bytes, row.sizes)?;
+            matches!(shape, Shape::Staircase | Shape::LargerBlocks).then_some(())?;
+            Some(Rising {
+                row: id,
+                stairs: stairs(&slots)?,
+                larger_blocks: shape == Shape::LargerBlocks,
+            })
+        })
+        .collect();
+    found.sort_by_key(|one| (std::cmp::Reverse(one.stairs.rise_bytes), one.row));
+    found.truncate(MOST);
+    found
 }
 
 /// The shape of such slots.
