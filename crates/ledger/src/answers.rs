@@ -8,6 +8,7 @@ use crate::costs::Costs;
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
+use crate::history::Ended;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::objects::Objects;
 use crate::oom::OutOfMemory;
@@ -20,6 +21,11 @@ use crate::vmm::{Hold, Physical};
 use oomhook_trace::{Space, ThreadId};
 
 impl Ledger {
+    /// Blocks that ended lately, the latest first.
+    pub fn ended(&self) -> impl Iterator<Item = &Ended> {
+        self.history.newest()
+    }
+
     /// Counts over the whole process.
     #[must_use]
     pub fn totals(&self) -> &Totals {

@@ -200,10 +200,10 @@ impl Ledger {
             TensorWhat::Alloc { address, bytes } => {
                 self.tensor_succeeded(tensor, bytes);
                 // The first block in a new segment shows that the segment is the cache's.
-                if let Some(row) = self.recent.holding(tensor.thread, address)
-                    && let Some(row) = self.rows.get_mut(row)
-                {
-                    row.serves_cache = true;
+                while let Some(row) = self.recent.holding(tensor.thread, address, bytes) {
+                    if let Some(row) = self.rows.get_mut(row) {
+                        row.serves_cache = true;
+                    }
                 }
             }
             TensorWhat::Failed { requested } => self.tensor_failed(tensor, requested),

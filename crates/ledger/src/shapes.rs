@@ -97,6 +97,40 @@ pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Ve
     found
 }
 
+/// A row that held far more than ever before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jumped {
+    /// The row.
+    pub row: RowId,
+    /// The most bytes that it had held before.
+    pub before: u64,
+    /// What it holds.
+    pub now: u64,
+}
+
+/// The rows that hold at least twice of what they ever held before the latest slots, those that hold most first; `tick` is the
+/// clock of their layer.
+pub fn jumped<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Vec<Jumped> {
+    const MOST: usize = 8;
+    // What led to this instant may have begun in the slot before it.
+    const LATEST: usize = 2;
+    const LEAST: u64 = 64 << 20;
+    let mut found: Vec<Jumped> = rows
+        .filter_map(|(row, of)| {
+            let slots = of.series.as_ref()?.until(tick, of.live.bytes);
+            let earlier = slots.len().checked_sub(LATEST)?;
+            (earlier >= LEAST_SLOTS).then_some(())?;
+            let before = slots[..earlier].iter().map(|slot| slot.1).max()?;
+            let now = of.live.bytes;
+            let is_far = before > 0 && now >= before.saturating_mul(2) && now - before >= LEAST;
+            is_far.then_some(Jumped { row, before, now })
+        })
+        .collect();
+    found.sort_by_key(|one| (std::cmp::Reverse(one.now), one.row));
+    found.truncate(MOST);
+    found
+}
+
 /// The shape of such slots.
 #[must_use]
 pub fn of(slots: &Slots, allocs: u64, cumulative: u64, sizes: Sizes) -> Option<Shape> {
@@ -176,6 +210,15 @@ pub fn stairs(slots: &Slots) -> Option<Stairs> {
     let pairs = || lows.windows(2);
     let ups = pairs().filter(|pair| pair[1] > pair[0]).count();
     let downs = pairs().filter(|pair| pair[1] < pair[0]).count();
+    // It rises in the beginning, in the middle and at the end: loading a model is no staircase, and warming up is none.
+    let third = lows.len() / 3;
+    let parts = [0..third + 1, third..2 * third + 1, 2 * third..lows.len()];
+    let mut rises = parts
+        .into_iter()
+        .map(|part| lows[part.end - 1].saturating_sub(lows[part.start]));
+    if rises.any(|part| part.saturating_mul(10) < rise) {
+        return None;
+    }
     // No single step makes it all, and it hardly ever falls.
     let largest = pairs()
         .map(|pair| pair[1].saturating_sub(pair[0]))

@@ -17,7 +17,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use crate::{account, cache, failures, over_time, phases};
+use crate::{account, cache, diagnosis, failures, over_time, phases};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -83,8 +83,19 @@ impl Report {
         let found = leaks::find(ledger, resolver, &facts.suppressions);
         let process = process(header, ledger, facts);
         let roles = Roles::of(ledger, resolver);
-        let oom = failures::all(ledger, resolver, &roles, ended_badly(&process));
+        let mut oom = failures::all(ledger, resolver, ended_badly(&process));
+        let situation = diagnosis::situation::of(header, ledger);
+        for oom in &mut oom {
+            oom.verdict = diagnosis::failure::diagnose(oom, &situation);
+        }
+        // What it died of has been told.
+        let findings = if oom.iter().any(|oom| oom.verdict.is_some()) {
+            Vec::new()
+        } else {
+            diagnosis::end::find(ledger, resolver, &roles, &found.leaks, &situation)
+        };
         let mut report = Report {
+            findings,
             schema_version: SCHEMA_VERSION,
             tool: Tool {
                 name: "oomhook".to_owned(),
@@ -130,6 +141,9 @@ impl Report {
         notes.extend(facts.notes.iter().cloned());
         notes.extend(ledger.notes().iter().cloned());
         notes.extend(sentences::notes(&report, ledger));
+        if situation.empties_cache_each_step {
+            notes.push(sentences::EMPTIES_CACHE.to_owned());
+        }
         if has_unknown_site(&report) {
             let setting = |name| header.environment.get(name).map(String::as_str);
             notes.extend(sentences::why_unknown(

@@ -17,14 +17,13 @@ use std::rc::Rc;
 pub fn all(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
-    roles: &Roles,
     ended_badly: bool,
 ) -> Vec<Oom> {
     let failures = ledger.oom();
     let mut rows: Vec<(Option<u32>, Oom)> = Vec::new();
     for (number, group) in failures.groups().iter().enumerate() {
         let class = failures.class(number, ended_badly);
-        let one = oom(ledger, resolver, roles, group, class);
+        let one = oom(ledger, resolver, group, class);
         // One that was got at last is no search any more.
         let series = failures.series(number).filter(|_| class == Class::Probe);
         let known = rows.iter_mut().find(|(other, known)| match series {
@@ -44,14 +43,8 @@ pub fn all(
 pub fn one(ledger: &Ledger, resolver: &mut Resolver<'_>, number: usize) -> Option<Oom> {
     let failures = ledger.oom();
     let group = failures.groups().get(number)?;
-    let roles = Roles::default();
-    Some(oom(
-        ledger,
-        resolver,
-        &roles,
-        group,
-        failures.class(number, false),
-    ))
+    let class = failures.class(number, false);
+    Some(oom(ledger, resolver, group, class))
 }
 
 /// The latest failure tells how it went on.
@@ -84,13 +77,8 @@ fn is_same_failure(one: &Oom, other: &Oom) -> bool {
     )
 }
 
-fn oom(
-    ledger: &Ledger,
-    resolver: &mut Resolver<'_>,
-    roles: &Roles,
-    group: &Group,
-    class: Class,
-) -> Oom {
+fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class) -> Oom {
+    let roles = &Roles::of_failure(ledger, resolver, group);
     let rows = group.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
     let sites = sites::collect(ledger, resolver, ledger.totals().allocs, lived);
@@ -122,7 +110,8 @@ fn oom(
         stack: Rc::clone(&stack.frames),
         phase: phases::name_and_round(ledger, group.phase, group.round),
         growth: growth(ledger, resolver, group),
-        rising: cache::rising(resolver, &group.rising, |row| ledger.row(row)),
+        rising: cache::rising(resolver, roles, &group.rising, |row| ledger.row(row)),
+        role: roles.get(group.stack),
         log: Vec::new(),
         sites,
         verdict: None,
@@ -184,10 +173,7 @@ pub(crate) fn changes(
             continue;
         };
         let of = place(&resolver.stack(stack));
-        match changes.iter_mut().find(|known| {
-            (&known.of.site, &known.of.library, &known.of.origin)
-                == (&of.site, &of.library, &of.origin)
-        }) {
+        match changes.iter_mut().find(|known| known.of.is_same(&of)) {
             Some(known) => known.bytes = known.bytes.saturating_add(*bytes),
             None => changes.push(Change { bytes: *bytes, of }),
         }

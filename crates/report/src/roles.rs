@@ -5,9 +5,10 @@ use crate::attribution;
 use crate::resolve::Resolver;
 use oomhook_ledger::Ledger;
 use oomhook_ledger::definitions::{Definitions, Frame};
+use oomhook_ledger::oom::Group;
 use oomhook_trace::StackId;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -70,10 +71,28 @@ struct Life {
     lived_ns: u64,
 }
 
+/// What lives are measured by. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// How long results of the forward pass live, about half a step; 0 if there were none.
+    activation: u64,
+    /// How long the process has been recorded.
+    process: u64,
+}
+
 impl Life {
-    /// Hardly any of them ended.
-    fn is_kept(self) -> bool {
+    fn add(&mut self, allocs: u64, ended: u64, lived_ns: u64) {
+        self.allocs += allocs;
+        self.ended += ended;
+        self.lived_ns = self.lived_ns.saturating_add(lived_ns);
+    }
+
+    /// Hardly any of them ended, or they lived for many steps: an interpreter that ends well frees everything at last.
+    fn is_kept(self, times: Times) -> bool {
+        let mean = self.mean_ns();
         self.ended * 10 <= self.allocs
+            || times.activation > 0 && mean >= 8 * times.activation
+            || times.process > 0 && mean >= times.process / 4
     }
 
     fn mean_ns(self) -> u64 {
@@ -86,31 +105,68 @@ impl Life {
 pub struct Roles(HashMap<StackId, Role>);
 
 impl Roles {
-    /// Works them out.
+    /// Works them out for all stacks of blocks, and for those that failed.
     pub fn of(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Roles {
-        let mut lives: HashMap<StackId, Life> = HashMap::new();
+        let mut stacks: HashSet<StackId> = ledger
+            .tensors()
+            .rows()
+            .map(|(_, row)| row.key.stack)
+            .collect();
+        let groups = ledger.oom().groups();
+        stacks.extend(groups.iter().map(|group| group.stack));
+        let mut lives: HashMap<StackId, Life> =
+            stacks.iter().map(|stack| (*stack, Life::default())).collect();
         for (_, row) in ledger.tensors().rows() {
             let life = lives.entry(row.key.stack).or_default();
-            life.allocs += row.allocs;
-            life.ended += row.ended();
-            life.lived_ns += row.lived_ns;
+            life.add(row.allocs, row.ended(), row.lived_ns);
         }
+        let mut roles = Roles::of_lives(ledger, resolver, lives, ledger.last_ns());
+        // What a process that dies of a failure does afterwards says nothing.
+        if let Some(latest) = groups.iter().rev().find(|group| group.cache.is_some()) {
+            roles.0.extend(Roles::of_failure(ledger, resolver, latest).0);
+        }
+        roles
+    }
+
+    /// Works them out for what a failure tells of, as of that moment.
+    pub fn of_failure(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group) -> Roles {
+        let Some(cache) = &group.cache else {
+            return Roles::default();
+        };
+        let mut lives = HashMap::from([(group.stack, Life::default())]);
+        for ((row, _), (allocs, ended, lived_ns)) in cache.rows.iter().zip(&cache.lives) {
+            if let Some(row) = ledger.tensors().row(*row) {
+                let life = lives.entry(row.key.stack).or_default();
+                life.add(*allocs, *ended, *lived_ns);
+            }
+        }
+        Roles::of_lives(ledger, resolver, lives, group.last_ns)
+    }
+
+    fn of_lives(
+        ledger: &Ledger,
+        resolver: &mut Resolver<'_>,
+        lives: HashMap<StackId, Life>,
+        process_ns: u64,
+    ) -> Roles {
         let placed: Vec<(StackId, Life, Place)> = lives
             .into_iter()
             .map(|(stack, life)| (stack, life, place(ledger.definitions(), resolver, stack)))
             .collect();
-        // How long results of the forward pass live: about half a step.
         let mut means: Vec<u64> = placed
             .iter()
             .filter(|(_, life, place)| place.forward && !place.backward && life.ended > 0)
             .map(|(_, life, _)| life.mean_ns())
             .collect();
         means.sort_unstable();
-        let activation_ns = means.get(means.len() / 2).copied().unwrap_or(0);
+        let times = Times {
+            activation: means.get(means.len() / 2).copied().unwrap_or(0),
+            process: process_ns,
+        };
         let roles = placed.into_iter();
         Roles(
             roles
-                .map(|(stack, life, place)| (stack, role(place, life, activation_ns)))
+                .map(|(stack, life, place)| (stack, role(place, life, times)))
                 .collect(),
         )
     }
@@ -122,12 +178,12 @@ impl Roles {
     }
 }
 
-fn role(place: Place, life: Life, activation_ns: u64) -> Role {
+fn role(place: Place, life: Life, times: Times) -> Role {
     if place.library {
         return Role::Workspace;
     }
     if place.optimizer {
-        return if life.is_kept() {
+        return if life.is_kept(times) {
             Role::OptimizerState
         } else {
             Role::Workspace
@@ -135,7 +191,8 @@ fn role(place: Place, life: Life, activation_ns: u64) -> Role {
     }
     if place.backward {
         // A gradient stays until the optimizer has used it; what one node hands to the next is gone at once.
-        let stays = life.is_kept() || activation_ns > 0 && life.mean_ns() >= activation_ns / 4;
+        let stays = life.is_kept(times)
+            || times.activation > 0 && life.mean_ns() >= times.activation / 4;
         return if stays {
             Role::Gradients
         } else {
@@ -145,7 +202,7 @@ fn role(place: Place, life: Life, activation_ns: u64) -> Role {
     if place.forward {
         return Role::Activations;
     }
-    if place.making && life.is_kept() {
+    if place.making && life.is_kept(times) {
         return Role::Weights;
     }
     Role::Other
@@ -240,10 +297,16 @@ mod tests {
             ("/venv/torch/optim/adam.py", "Adam.step"),
             ("/home/me/train.py", "<module>"),
         ]);
-        assert_eq!(role(adam, KEPT, 0), Role::OptimizerState);
-        assert_eq!(role(adam, ended(5), 0), Role::Workspace);
+        let times = Times {
+            activation: 100,
+            process: 5000,
+        };
+        assert_eq!(role(adam, KEPT, times), Role::OptimizerState);
+        assert_eq!(role(adam, ended(5), times), Role::Workspace);
+        // Freed when the interpreter ended.
+        assert_eq!(role(adam, ended(4000), times), Role::OptimizerState);
         let own = of(&[("/home/me/opt.py", "MyAdam.step")]);
-        assert_eq!(role(own, KEPT, 0), Role::OptimizerState);
+        assert_eq!(role(own, KEPT, times), Role::OptimizerState);
         let weights = of(&[
             (
                 "/venv/torch/nn/modules/module.py",
@@ -251,21 +314,21 @@ mod tests {
             ),
             ("/venv/torch/nn/modules/module.py", "Module._apply"),
         ]);
-        assert_eq!(role(weights, KEPT, 0), Role::Weights);
+        assert_eq!(role(weights, KEPT, times), Role::Weights);
         let forward = of(&[
             ("/venv/torch/nn/modules/linear.py", "Linear.forward"),
             ("/venv/torch/nn/modules/module.py", "Module._call_impl"),
         ]);
-        assert_eq!(role(forward, ended(100), 100), Role::Activations);
+        assert_eq!(role(forward, ended(100), times), Role::Activations);
         let backward = Place {
             backward: true,
             ..Place::default()
         };
-        assert_eq!(role(backward, KEPT, 100), Role::Gradients);
-        assert_eq!(role(backward, ended(90), 100), Role::Gradients);
-        assert_eq!(role(backward, ended(10), 100), Role::Activations);
+        assert_eq!(role(backward, KEPT, times), Role::Gradients);
+        assert_eq!(role(backward, ended(90), times), Role::Gradients);
+        assert_eq!(role(backward, ended(10), times), Role::Activations);
         assert_eq!(
-            role(of(&[("/home/me/train.py", "load")]), KEPT, 0),
+            role(of(&[("/home/me/train.py", "load")]), KEPT, times),
             Role::Other
         );
     }

@@ -2,6 +2,7 @@
 //! present and empty.
 
 pub use crate::cache::keys::{CacheThen, RisingSite, Segments, TensorPeak, Tensors};
+use crate::diagnosis::Diagnosis;
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use crate::roles::Role;
@@ -62,6 +63,8 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// Phases of the program.
     pub phases: Vec<Phase>,
+    /// What the process would have died of, had it gone on: where that is plain to see, and it did not die of it.
+    pub findings: Vec<Diagnosis>,
     /// Threads that made a call.
     pub threads: Vec<Thread>,
     /// What the reader should know.
@@ -534,12 +537,15 @@ pub struct Oom {
     pub growth: Vec<PhaseGrowth>,
     /// What had been rising, the steepest first.
     pub rising: Vec<RisingSite>,
+    /// What it was to be for, where a framework's cache asked: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
     /// The program's own last lines.
     pub log: Vec<String>,
     /// What lived then, largest first.
     pub sites: Vec<Site>,
     /// Diagnosis.
-    pub verdict: Option<OomVerdict>,
+    pub verdict: Option<Diagnosis>,
     /// The thread that asked.
     pub thread: Option<Rc<str>>,
     /// Of a series of halved requests: the last and smallest one that failed (`requested_bytes` is the first).
@@ -606,15 +612,18 @@ pub struct Place {
     pub site_frame: Option<usize>,
 }
 
-/// Diagnosis of an out-of-memory.
-#[derive(Clone, Debug, Serialize)]
-pub struct OomVerdict {
-    /// Kind.
-    pub class: String,
-    /// What speaks for it.
-    pub evidence: Vec<String>,
-    /// What to do.
-    pub advice: Vec<String>,
+impl Place {
+    /// True for the same site, reached by the same line of a program.
+    #[must_use]
+    pub fn is_same(&self, other: &Place) -> bool {
+        (&self.label, &self.library, &self.origin) == (&other.label, &other.library, &other.origin)
+    }
+
+    /// The line that a person can change, if it is known: one of Python's before one of a library.
+    #[must_use]
+    pub fn line(&self) -> &Rc<str> {
+        self.origin.as_ref().unwrap_or(&self.label)
+    }
 }
 
 /// What was wrong with frees and registrations.

@@ -8,14 +8,20 @@ use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
 mod advice;
+mod cache;
+mod evidence;
 mod failures;
 mod gates;
 mod held;
 mod names;
+mod phases;
 mod pretended;
 pub use advice::*;
+pub use cache::*;
+pub use evidence::*;
 pub use failures::*;
 pub use gates::*;
+pub use phases::*;
 pub use held::freed_while_open;
 pub use names::*;
 pub use pretended::*;
@@ -437,14 +443,15 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     notes.extend(held::held(report));
     notes.extend(unused_contexts(report));
     notes.extend(growth_beside(report));
-    if let Some(via) = report
-        .devices
-        .iter()
-        .flat_map(|device| &device.peak.sites)
-        .find_map(|site| site.via)
-    {
-        notes.push(hidden_by_cache(via));
-    }
+    let hidden = report.devices.iter().find_map(|device| {
+        // Whose blocks are told one by one hides nothing.
+        let mut sites = device.peak.sites.iter();
+        sites.find_map(|site| {
+            site.via
+                .filter(|via| device.tensors.is_none() || *via != "libc10_cuda")
+        })
+    });
+    notes.extend(hidden.map(hidden_by_cache));
     notes.dedup();
     notes
 }

@@ -103,6 +103,35 @@ pub struct RisingSite {
     pub of_slots: u64,
     /// Its blocks become larger and larger.
     pub larger_blocks: bool,
+    /// What they are for, of a framework's cache: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
+}
+
+/// A site that held far more than ever before.
+#[derive(Clone, Debug, Serialize)]
+pub struct JumpedSite {
+    /// The most bytes that it had held before.
+    pub before_bytes: u64,
+    /// What it held then.
+    pub bytes: u64,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
+}
+
+/// A site whose blocks keep segments that are partly idle from being given back.
+#[derive(Clone, Debug, Serialize)]
+pub struct PinnedSite {
+    /// In how many segments it has most of the blocks.
+    pub segments: u64,
+    /// Bytes in them that are not handed out.
+    pub idle_bytes: u64,
+    /// Bytes in them that are.
+    pub used_bytes: u64,
     /// Where its blocks come from.
     #[serde(flatten)]
     pub of: Place,
@@ -136,6 +165,10 @@ pub struct CacheThen {
     pub changed: Vec<Change>,
     /// What had been rising, the steepest first.
     pub rising: Vec<RisingSite>,
+    /// What held far more than ever before, the largest first.
+    pub jumped: Vec<JumpedSite>,
+    /// Whose blocks kept partly idle segments from being given back, the most idle bytes first.
+    pub pinned: Vec<PinnedSite>,
     /// No call of the driver failed: the cache keeps to a limit of its own.
     pub by_own_limit: bool,
 }

@@ -6,12 +6,15 @@ use crate::failures;
 use crate::phases;
 use crate::resolve::Resolver;
 use crate::roles::{Role, Roles};
-use crate::schema::Site;
+use crate::schema::{Place, Site};
 use crate::sites;
-use keys::{CacheThen, RisingSite, RoleSum, SegmentSize, Segments, TensorPeak, Tensors};
-use oomhook_ledger::holes::CacheMap;
+use keys::{
+    CacheThen, JumpedSite, PinnedSite, RisingSite, RoleSum, SegmentSize, Segments, TensorPeak,
+    Tensors,
+};
+use oomhook_ledger::holes::{CacheMap, Pinned};
 use oomhook_ledger::oom::Group;
-use oomhook_ledger::shapes::Rising;
+use oomhook_ledger::shapes::{Jumped, Rising};
 use oomhook_ledger::{Amount, Ledger, Row, RowId};
 use std::rc::Rc;
 
@@ -119,6 +122,7 @@ fn segments(map: &CacheMap) -> Segments {
 /// Rows that rise, by site.
 pub(crate) fn rising<'a>(
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     rows: &[Rising],
     row_of: impl Fn(RowId) -> Option<&'a Row>,
 ) -> Vec<RisingSite> {
@@ -128,22 +132,70 @@ pub(crate) fn rising<'a>(
             continue;
         };
         let of = failures::place(&resolver.stack(row.key.stack));
-        let known = found.iter_mut().find(|known| {
-            (&known.of.label, &known.of.library, &known.of.origin)
-                == (&of.label, &of.library, &of.origin)
-        });
-        match known {
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
             Some(known) => known.rise_bytes += rising.stairs.rise_bytes,
             None => found.push(RisingSite {
                 rise_bytes: rising.stairs.rise_bytes,
                 steps: rising.stairs.steps,
                 of_slots: rising.stairs.of_slots,
                 larger_blocks: rising.larger_blocks,
+                role: roles.get(row.key.stack),
                 of,
             }),
         }
     }
     found.sort_by_key(|one| std::cmp::Reverse(one.rise_bytes));
+    found
+}
+
+fn place_of(ledger: &Ledger, resolver: &mut Resolver<'_>, row: RowId) -> Option<Place> {
+    let stack = ledger.tensors().row(row)?.key.stack;
+    Some(failures::place(&resolver.stack(stack)))
+}
+
+fn jumped(ledger: &Ledger, resolver: &mut Resolver<'_>, rows: &[Jumped]) -> Vec<JumpedSite> {
+    let mut found: Vec<JumpedSite> = Vec::new();
+    for one in rows {
+        let Some(of) = place_of(ledger, resolver, one.row) else {
+            continue;
+        };
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
+            Some(known) => {
+                known.before_bytes += one.before;
+                known.bytes += one.now;
+            }
+            None => found.push(JumpedSite {
+                before_bytes: one.before,
+                bytes: one.now,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    found
+}
+
+fn pinned(ledger: &Ledger, resolver: &mut Resolver<'_>, rows: &[Pinned]) -> Vec<PinnedSite> {
+    let mut found: Vec<PinnedSite> = Vec::new();
+    for one in rows {
+        let Some(of) = place_of(ledger, resolver, one.row) else {
+            continue;
+        };
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
+            Some(known) => {
+                known.segments += one.segments;
+                known.idle_bytes += one.idle_bytes;
+                known.used_bytes += one.used_bytes;
+            }
+            None => found.push(PinnedSite {
+                segments: one.segments,
+                idle_bytes: one.idle_bytes,
+                used_bytes: one.used_bytes,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.idle_bytes));
     found
 }
 
@@ -168,7 +220,11 @@ pub fn at_failure(
         segments: segments(&state.map),
         sites,
         changed,
-        rising: rising(resolver, &state.rising, |row| ledger.tensors().row(row)),
+        rising: rising(resolver, roles, &state.rising, |row| {
+            ledger.tensors().row(row)
+        }),
+        jumped: jumped(ledger, resolver, &state.jumped),
+        pinned: pinned(ledger, resolver, &state.map.pinned),
         by_own_limit: group.by_cache,
     })
 }

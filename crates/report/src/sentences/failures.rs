@@ -145,7 +145,7 @@ pub fn moment(process: &Process, oom: &Oom) -> String {
 }
 
 /// What a line of the ledger is called, if it is no memory that this process allocated.
-fn ledger_name(name: &str) -> &str {
+pub(super) fn ledger_name(name: &str) -> &str {
     match name {
         "pool_idle" => "pool reserve",
         "launches" => "first launches",
@@ -233,7 +233,7 @@ fn rest_name(lines: &[LedgerLine]) -> &'static str {
 }
 
 /// ` (pid 4711 train.py 2.0 GiB, pid 4712 1.0 GiB)`, the largest first; of a single one that has it all the name alone.
-fn names(others: &[Other], sum: u64) -> String {
+pub(super) fn names(others: &[Other], sum: u64) -> String {
     const MOST: usize = 3;
     let mut known: Vec<&Other> = others
         .iter()

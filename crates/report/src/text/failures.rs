@@ -3,7 +3,7 @@
 use super::label::{self, width};
 use super::table_of_sites::by_site;
 use super::{LEAD, MUCH, Page, Paint, Style, program};
-use crate::schema::{Device, Oom, Place, Process, Report, Site};
+use crate::schema::{Change, Device, Oom, Place, Process, Report, Site};
 use crate::sentences as say;
 use oomhook_ledger::oom::Class;
 
@@ -72,12 +72,11 @@ impl Page<'_> {
         }
         let with_sites = singles.first().or(searches.first()).or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
-            let held = oom.sites.iter().map(|site| site.bytes).sum();
+            let (sites, held) = held_then(oom);
             self.line(format!("  {}", say::held_then(held)));
-            let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+            let lines = by_site(sites.iter().map(|site| (site, None)));
             // What is less than a hundredth is nobody's reason; a few rows are shown in any case.
-            let large = oom
-                .sites
+            let large = sites
                 .iter()
                 .filter(|site| site.bytes.saturating_mul(100) >= held);
             let top = large
@@ -133,12 +132,18 @@ impl Page<'_> {
             self.fact(say::FREE, &free);
         }
         self.in_use(oom);
+        if let Some(cache) = &oom.cache {
+            self.cache_then(cache);
+        }
         if with_changes {
             self.changed_lately(oom);
         }
         self.freed_last(oom);
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
+        }
+        if let Some(diagnosis) = &oom.verdict {
+            self.why(diagnosis);
         }
     }
 
@@ -151,15 +156,16 @@ impl Page<'_> {
         }
     }
 
-    fn fact(&mut self, mark: &str, text: &str) {
+    pub(super) fn fact(&mut self, mark: &str, text: &str) {
         self.paragraph(&format!("  {mark}"), text);
     }
 
     fn changed_lately(&mut self, oom: &Oom) {
         let lasted = oom.time_ns.saturating_sub(oom.changed_since_ns);
-        if !oom.changed.is_empty() {
+        let all = changed(oom);
+        if !all.is_empty() {
             let room = self.width().saturating_sub(40).max(20);
-            let changes = oom.changed.iter().take(MOST_CHANGES);
+            let changes = all.iter().take(MOST_CHANGES);
             let changes: Vec<String> = changes
                 .map(|change| say::changed(change.bytes, &short(&change.of, room)))
                 .collect();
@@ -175,6 +181,24 @@ impl Page<'_> {
             let text = say::freed(free.bytes, &short(&free.of, room), &free.freed_by, ago);
             self.fact(say::FREED, &text);
         }
+    }
+}
+
+/// What held memory, and how much that was: blocks of the framework's cache, if it had most of it.
+fn held_then(oom: &Oom) -> (&[Site], u64) {
+    let of_driver: u64 = oom.sites.iter().map(|site| site.bytes).sum();
+    match &oom.cache {
+        Some(cache) if cache.reserved_bytes.saturating_mul(2) >= of_driver => {
+            (&cache.sites, cache.allocated_bytes)
+        }
+        _ => (&oom.sites, of_driver),
+    }
+}
+
+fn changed(oom: &Oom) -> &[Change] {
+    match &oom.cache {
+        Some(cache) if !cache.changed.is_empty() => &cache.changed,
+        _ => &oom.changed,
     }
 }
 
@@ -198,7 +222,7 @@ pub(super) fn tells_of(report: &Report, device: Option<u32>) -> bool {
 
 /// True if the changes are counted from the beginning on, and all is still there.
 fn changes_are_all(oom: &Oom) -> bool {
-    oom.changed_since_ns == 0 && oom.changed.iter().all(|change| change.bytes > 0)
+    oom.changed_since_ns == 0 && changed(oom).iter().all(|change| change.bytes > 0)
 }
 
 /// True if the table of the fatal failure begins with the rows with which that of the device's peak would.
@@ -262,9 +286,9 @@ pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
         page.paragraph(&format!("  {}", say::NOTE), &note);
     }
     if !oom.sites.is_empty() {
-        let held = oom.sites.iter().map(|site| site.bytes).sum();
+        let (sites, held) = held_then(oom);
         page.title(&say::held_then(held), "");
-        let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+        let lines = by_site(sites.iter().map(|site| (site, None)));
         page.sites(&lines, Some(held), MOST_SITES);
     }
     if !oom.stack.is_empty() {

@@ -1,10 +1,13 @@
 //! The report for people: about thirty lines, the verdict first, the next command last.
 
+mod cache;
 mod failures;
 pub mod label;
 mod paint;
+mod phases;
 mod sections;
 mod table_of_sites;
+mod why;
 
 use crate::schema::{LeakClass, Process, ProcessEnd, Report};
 use crate::sentences as say;
@@ -134,6 +137,8 @@ pub fn render(report: &Report, style: &Style) -> String {
     let much = !report.oom.is_empty() || verdict::bad_frees(&report.anomalies) > 0;
     let top = if much { style.top.min(MUCH) } else { style.top };
     page.peaks(report, top);
+    page.findings(report);
+    page.phases(report);
     let grows = report
         .leaks
         .iter()

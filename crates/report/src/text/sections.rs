@@ -50,11 +50,14 @@ impl Page<'_> {
         let Some((highest, others)) = devices.split_first() else {
             return;
         };
+        let cache = super::cache::explains(highest);
         let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
         let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
         self.title(&title, &when);
         if super::failures::lists_the_same(report, highest, top) {
             self.line(format!("  {}", say::MOSTLY_THE_SAME));
+        } else if cache.is_some() {
+            // The cache's segments tell less than what is in them, which follows.
         } else {
             let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
             self.sites(&lines, Some(highest.peak_bytes), top);
@@ -62,6 +65,9 @@ impl Page<'_> {
         // Two accounts of nearly the same would be one too many.
         if !super::failures::tells_of(report, highest.device) {
             self.account(highest);
+        }
+        if let Some(tensors) = cache {
+            self.cached_peak(highest, tensors, top);
         }
         let most = top.saturating_sub(2);
         // A last line that only says "1 more" may as well be that one.
@@ -125,12 +131,20 @@ impl Page<'_> {
             })
             .collect();
         self.title(say::live_title(report.process.end), &sums.join(", "));
-        let mut lines = by_site(
-            report
-                .leaks
-                .iter()
-                .map(|leak| (&leak.site, Some(leak.class))),
-        );
+        let shown = self.not_cached(report);
+        let leaks = report.leaks.iter().zip(&shown);
+        let (kept, cached): (Vec<_>, Vec<_>) = leaks.partition(|(_, shown)| **shown);
+        if !cached.is_empty() {
+            let sites = || cached.iter().map(|(leak, _)| &leak.site);
+            let bytes = sites().map(|site| site.bytes).sum();
+            let blocks = sites().map(|site| site.blocks).sum();
+            self.fact(say::CACHE, &say::cached_at_end(bytes, blocks));
+        }
+        if kept.is_empty() {
+            return;
+        }
+        let kept = kept.into_iter();
+        let mut lines = by_site(kept.map(|(leak, _)| (&leak.site, Some(leak.class))));
         // What somebody should do something about comes first.
         lines.sort_by_key(|line| {
             let real = matches!(line.class(), Some(LeakClass::Growing | LeakClass::OneTime));
