@@ -143,7 +143,9 @@ impl Ledger {
             let idle = bytes.saturating_sub(used);
             map.idle_bytes += idle;
             map.idle_in += u64::from(idle > 0);
-            let most = here.iter().max_by_key(|(row, blocks)| (**blocks, std::cmp::Reverse(**row)));
+            let most = here
+                .iter()
+                .max_by_key(|(row, blocks)| (**blocks, std::cmp::Reverse(**row)));
             if let Some((row, _)) = most.filter(|_| idle > 0) {
                 let pinned = pinned.entry(*row).or_default();
                 pinned.row = *row;
@@ -160,7 +162,8 @@ impl Ledger {
         map.outside_bytes += blocks[at..].iter().map(|(_, size, _)| size).sum::<u64>();
         map.sizes = sizes.into_iter().rev().take(MOST_SIZES).collect();
         map.pinned = pinned.into_values().collect();
-        map.pinned.sort_by_key(|one| (std::cmp::Reverse(one.idle_bytes), one.row));
+        map.pinned
+            .sort_by_key(|one| (std::cmp::Reverse(one.idle_bytes), one.row));
         map.pinned.truncate(MOST_PINNED);
         Some(map)
     }

@@ -14,11 +14,7 @@ use oomhook_trace::{Space, StackId};
 use std::rc::Rc;
 
 /// All failures.
-pub fn all(
-    ledger: &Ledger,
-    resolver: &mut Resolver<'_>,
-    ended_badly: bool,
-) -> Vec<Oom> {
+pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> Vec<Oom> {
     let failures = ledger.oom();
     let mut rows: Vec<(Option<u32>, Oom)> = Vec::new();
     for (number, group) in failures.groups().iter().enumerate() {

@@ -51,6 +51,7 @@ pub mod phases;
 mod pretended;
 pub mod resolve;
 pub mod roles;
+pub mod roles_table;
 pub mod schema;
 pub mod sentences;
 pub mod settings;

@@ -114,8 +114,10 @@ impl Roles {
             .collect();
         let groups = ledger.oom().groups();
         stacks.extend(groups.iter().map(|group| group.stack));
-        let mut lives: HashMap<StackId, Life> =
-            stacks.iter().map(|stack| (*stack, Life::default())).collect();
+        let mut lives: HashMap<StackId, Life> = stacks
+            .iter()
+            .map(|stack| (*stack, Life::default()))
+            .collect();
         for (_, row) in ledger.tensors().rows() {
             let life = lives.entry(row.key.stack).or_default();
             life.add(row.allocs, row.ended(), row.lived_ns);
@@ -123,7 +125,9 @@ impl Roles {
         let mut roles = Roles::of_lives(ledger, resolver, lives, ledger.last_ns());
         // What a process that dies of a failure does afterwards says nothing.
         if let Some(latest) = groups.iter().rev().find(|group| group.cache.is_some()) {
-            roles.0.extend(Roles::of_failure(ledger, resolver, latest).0);
+            roles
+                .0
+                .extend(Roles::of_failure(ledger, resolver, latest).0);
         }
         roles
     }
@@ -191,8 +195,8 @@ fn role(place: Place, life: Life, times: Times) -> Role {
     }
     if place.backward {
         // A gradient stays until the optimizer has used it; what one node hands to the next is gone at once.
-        let stays = life.is_kept(times)
-            || times.activation > 0 && life.mean_ns() >= times.activation / 4;
+        let stays =
+            life.is_kept(times) || times.activation > 0 && life.mean_ns() >= times.activation / 4;
         return if stays {
             Role::Gradients
         } else {

@@ -21,9 +21,9 @@ pub use cache::*;
 pub use evidence::*;
 pub use failures::*;
 pub use gates::*;
-pub use phases::*;
 pub use held::freed_while_open;
 pub use names::*;
+pub use phases::*;
 pub use pretended::*;
 
 /// `1 block`, `2 blocks`.
@@ -553,8 +553,12 @@ fn managed_beyond(report: &Report) -> Option<String> {
 #[must_use]
 pub fn hidden_by_cache(via: &str) -> String {
     let switch = match via {
-        "libc10_cuda" => "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows them",
-        "xla_bfc" => "; XLA_PYTHON_CLIENT_ALLOCATOR=platform shows them",
+        "libc10_cuda" => {
+            "; OOMHOOK_TENSORS=on or PYTORCH_NO_CUDA_MEMORY_CACHING=1 (oomhook run --no-framework-cache) shows them"
+        }
+        "xla_bfc" => {
+            "; XLA_PYTHON_CLIENT_ALLOCATOR=platform (oomhook run --no-framework-cache) shows them"
+        }
         "cupy" => "; cupy.cuda.set_allocator(None) shows them",
         _ => "",
     };
@@ -569,9 +573,11 @@ pub fn next_after(command: &str) -> String {
 
 /// A table without rows.
 #[must_use]
-pub fn table_empty(at: crate::table::At) -> &'static str {
-    use crate::table::At;
+pub fn table_empty(at: crate::table::At, layer: crate::table::Layer) -> &'static str {
+    use crate::table::{At, Layer};
     match at {
+        At::Peak if layer == Layer::Cache => "no blocks inside a framework's cache were seen",
+        At::Exit if layer == Layer::Cache => "nothing is handed out",
         At::Peak => "no device memory was allocated",
         At::Exit => "no device memory is live",
         At::Oom => "memory never ran out",
@@ -630,9 +636,14 @@ pub fn left_out(frames: u64) -> String {
 
 /// Titles of grouped tables.
 #[must_use]
-pub fn table_title(at: crate::table::At) -> &'static str {
-    use crate::table::At;
+pub fn table_title(at: crate::table::At, layer: crate::table::Layer) -> &'static str {
+    use crate::table::{At, Layer};
     match at {
+        At::Peak if layer == Layer::Cache => {
+            "Inside the framework's cache when most was handed out"
+        }
+        At::Exit if layer == Layer::Cache => "Inside the framework's cache at the end",
+        At::Oom if layer == Layer::Cache => "Inside the framework's cache when memory ran out last",
         At::Peak => "Device memory at the peak",
         At::Exit => "Live at the end",
         At::Oom => "Live when memory ran out last",

@@ -70,10 +70,16 @@ mod tests {
         std::fs::create_dir_all(folder.join("torch/lib")).expect("a folder");
         let file = "from typing import Optional\n\n__version__ = '2.11.0+cu130'\ndebug = False\n";
         std::fs::write(folder.join("torch/version.py"), file).expect("a file");
-        let path = folder.join("torch/lib/libc10_cuda.so").display().to_string();
+        let path = folder
+            .join("torch/lib/libc10_cuda.so")
+            .display()
+            .to_string();
         let found = of([path.as_str(), "/opt/lib/libggml-cuda.so", "/lib/libc.so.6"].into_iter());
         std::fs::remove_dir_all(&folder).expect("the folder");
-        let found: Vec<_> = found.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
         assert_eq!(found, [("ggml", ""), ("torch", "2.11.0+cu130")]);
     }
 

@@ -3,8 +3,8 @@
 use super::advice::Situation;
 use super::cause::Cause;
 use super::judgement::{self, Diagnosis, Judgement, LIKELY};
-use crate::cache::keys::RisingSite;
 use crate::cache;
+use crate::cache::keys::RisingSite;
 use crate::resolve::Resolver;
 use crate::roles::{Role, Roles};
 use crate::schema::{Leak, LeakClass};
@@ -64,7 +64,9 @@ fn uncached(
     let rows = ledger.rows().filter(|(_, row)| is_on(row, device));
     let rising: Vec<Rising> = shapes::rising(rows, ledger.totals().allocs);
     let sites = cache::rising(resolver, roles, &rising, |row: RowId| ledger.row(row));
-    let peak = ledger.device(Some(device)).map_or(0, |usage| usage.peak.bytes);
+    let peak = ledger
+        .device(Some(device))
+        .map_or(0, |usage| usage.peak.bytes);
     retention(&sites, peak)
 }
 

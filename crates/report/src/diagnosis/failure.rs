@@ -336,13 +336,9 @@ fn reservation(failure: &Failure<'_>) -> Option<Judgement> {
     for site in failure.sites {
         let is_arena = site.via == Some("xla_bfc");
         let is_kept = site.blocks == site.allocs && site.blocks <= MOST_BLOCKS;
-        if is_arena || is_kept && !site.role.is_some_and(|role| role != Role::Other) {
+        if is_arena || is_kept && site.role.is_none_or(|role| role == Role::Other) {
             let sum = lines.entry(line(site)).or_default();
-            *sum = (
-                sum.0 + site.bytes,
-                sum.1 + site.blocks,
-                sum.2 || is_arena,
-            );
+            *sum = (sum.0 + site.bytes, sum.1 + site.blocks, sum.2 || is_arena);
         }
     }
     let (place, (bytes, blocks, is_arena)) = lines.into_iter().max_by_key(|(_, sum)| sum.0)?;
@@ -353,7 +349,9 @@ fn reservation(failure: &Failure<'_>) -> Option<Judgement> {
     if !much || !is_large || !beside {
         return None;
     }
-    let rises = failure.cache.map_or(&failure.oom.rising, |cache| &cache.rising);
+    let rises = failure
+        .cache
+        .map_or(&failure.oom.rising, |cache| &cache.rising);
     if rises.iter().any(|one| &**one.of.line() == place) {
         return None;
     }

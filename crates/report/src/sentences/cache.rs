@@ -4,6 +4,12 @@ use super::role;
 use crate::cache::keys::{RoleSum, Segments, Tensors};
 use crate::units::{bytes, count, duration};
 
+/// What a cache holds and nobody uses, in a table of roles.
+pub const IDLE_IN_CACHE: &str = "idle in the framework's cache";
+/// What is beside a cache, in a table of roles.
+pub const BESIDE_CACHE: &str = "allocations beside the cache";
+/// Under a table of roles.
+pub const ROLES_ARE_ESTIMATES: &str = "roles are estimated from stacks and lifetimes; blocks are counted at the cache's own peak, the rest at the device's";
 /// Before the cache's figures.
 pub const CACHE: &str = "cache    ";
 /// Before what lies beside the cache.
@@ -51,22 +57,16 @@ pub fn allocated_peak(tensors: &Tensors) -> String {
     )
 }
 
-/// `at 3.2 s, block 1,234, in backward (7)`.
+/// `at 3.2 s, block 1,234`, `at 3.2 s in backward (7)`.
 #[must_use]
 pub fn allocated_when(tensors: &Tensors) -> String {
     let peak = &tensors.peak;
-    let phase = peak.phase.as_ref().map_or_else(String::new, |phase| {
-        if peak.round > 1 {
-            format!(", in {phase} ({})", peak.round)
-        } else {
-            format!(", in {phase}")
-        }
-    });
-    format!(
-        "at {}, block {}{phase}",
-        duration(peak.time_ns),
-        count(peak.event)
-    )
+    let when = duration(peak.time_ns);
+    match &peak.phase {
+        Some(phase) if peak.round > 1 => format!("at {when} in {phase} ({})", peak.round),
+        Some(phase) => format!("at {when} in {phase}"),
+        None => format!("at {when}, block {}", count(peak.event)),
+    }
 }
 
 /// `activations 233.0 MiB, optimizer state 144.3 MiB, weights 73.2 MiB (estimated)`.

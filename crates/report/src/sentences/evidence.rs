@@ -58,7 +58,11 @@ pub fn others_have(others: u64, total: u64, who: &[Other], would_be_free: u64) -
 /// One request is too large.
 #[must_use]
 pub fn more_than_there_is(asked: u64, total: u64) -> String {
-    format!("{} were asked for, {} is all there is", bytes(asked), bytes(total))
+    format!(
+        "{} were asked for, {} is all there is",
+        bytes(asked),
+        bytes(total)
+    )
 }
 
 /// Weights and what belongs to them.
@@ -81,7 +85,11 @@ pub fn stays(sums: &[(Role, u64)], held: u64) -> String {
 /// What would have been in use.
 #[must_use]
 pub fn wanted(wanted: u64, total: u64) -> String {
-    format!("with what was asked for {} of {}", bytes(wanted), bytes(total))
+    format!(
+        "with what was asked for {} of {}",
+        bytes(wanted),
+        bytes(total)
+    )
 }
 
 /// PyTorch keeps to a limit that it was given.
@@ -224,5 +232,9 @@ pub fn beside_allocations(sum: u64, total: u64, parts: &[(&str, u64)]) -> String
 /// All that can be said.
 #[must_use]
 pub fn largest_of(size: u64, held: u64, place: &str) -> String {
-    format!("most is held by {place}: {} of {}", bytes(size), bytes(held))
+    format!(
+        "most is held by {place}: {} of {}",
+        bytes(size),
+        bytes(held)
+    )
 }

@@ -145,7 +145,8 @@ pub fn moment(process: &Process, oom: &Oom) -> String {
 }
 
 /// What a line of the ledger is called, if it is no memory that this process allocated.
-pub(super) fn ledger_name(name: &str) -> &str {
+#[must_use]
+pub fn ledger_name(name: &str) -> &str {
     match name {
         "pool_idle" => "pool reserve",
         "launches" => "first launches",
@@ -159,7 +160,8 @@ pub(super) fn ledger_name(name: &str) -> &str {
 }
 
 /// Lines of a ledger that are memory of this process's own making.
-fn is_own(name: &str) -> bool {
+#[must_use]
+pub fn is_own(name: &str) -> bool {
     matches!(name, "device" | "array" | "async" | "vmm" | "graph")
 }
 

@@ -6,6 +6,9 @@ use crate::units::{bytes, count};
 /// Title of the section.
 pub const PHASES: &str = "Phases";
 
+/// Outside of all phases.
+pub const NO_PHASE: &str = "outside of all phases";
+
 /// How many there are.
 #[must_use]
 pub fn phases_of(number: usize) -> String {

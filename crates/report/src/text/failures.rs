@@ -128,6 +128,9 @@ impl Page<'_> {
 
     /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
     fn circumstances(&mut self, oom: &Oom, with_changes: bool) {
+        if let Some(diagnosis) = &oom.verdict {
+            self.why(diagnosis);
+        }
         if let Some(free) = say::free_of_total(oom) {
             self.fact(say::FREE, &free);
         }
@@ -138,12 +141,12 @@ impl Page<'_> {
         if with_changes {
             self.changed_lately(oom);
         }
-        self.freed_last(oom);
+        // A cache frees its own segments before it gives up.
+        if oom.cache.is_none() {
+            self.freed_last(oom);
+        }
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
-        }
-        if let Some(diagnosis) = &oom.verdict {
-            self.why(diagnosis);
         }
     }
 
@@ -218,6 +221,12 @@ pub(super) fn tells_of(report: &Report, device: Option<u32>) -> bool {
     let told = |oom: &&Oom| oom.class == Class::Fatal || has_others(oom);
     let mut all = report.oom.iter().filter(told);
     all.any(|oom| oom.device == device && say::tells_more(&oom.ledger))
+}
+
+/// True if the process died of lack of memory on a device, and what its framework's cache had handed out then was told.
+pub(super) fn told_of_cache(report: &Report, device: Option<u32>) -> bool {
+    let mut all = report.oom.iter();
+    all.any(|oom| oom.class == Class::Fatal && oom.device == device && oom.cache.is_some())
 }
 
 /// True if the changes are counted from the beginning on, and all is still there.

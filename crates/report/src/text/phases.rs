@@ -21,8 +21,14 @@ impl Page<'_> {
         if phases.is_empty() {
             return;
         }
-        let left: fn(&Phase) -> u64 = |phase| phase.growth.iter().map(|one| one.bytes_per_mark).sum();
-        phases.sort_by_key(|phase| (std::cmp::Reverse(left(phase)), std::cmp::Reverse(height(phase))));
+        let left: fn(&Phase) -> u64 =
+            |phase| phase.growth.iter().map(|one| one.bytes_per_mark).sum();
+        phases.sort_by_key(|phase| {
+            (
+                std::cmp::Reverse(left(phase)),
+                std::cmp::Reverse(height(phase)),
+            )
+        });
         let total = phases.len();
         phases.truncate(MOST);
         self.title(say::PHASES, &say::phases_of(total));

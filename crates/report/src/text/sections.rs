@@ -51,10 +51,13 @@ impl Page<'_> {
             return;
         };
         let cache = super::cache::explains(highest);
+        let is_told = cache.is_some() && super::failures::told_of_cache(report, highest.device);
         let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
         let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
         self.title(&title, &when);
-        if super::failures::lists_the_same(report, highest, top) {
+        if is_told {
+            // The same again, a moment earlier.
+        } else if super::failures::lists_the_same(report, highest, top) {
             self.line(format!("  {}", say::MOSTLY_THE_SAME));
         } else if cache.is_some() {
             // The cache's segments tell less than what is in them, which follows.
@@ -66,7 +69,7 @@ impl Page<'_> {
         if !super::failures::tells_of(report, highest.device) {
             self.account(highest);
         }
-        if let Some(tensors) = cache {
+        if let Some(tensors) = cache.filter(|_| !is_told) {
             self.cached_peak(highest, tensors, top);
         }
         let most = top.saturating_sub(2);
@@ -291,7 +294,11 @@ impl Page<'_> {
         if let Some(pid) = self.style.pid.filter(|_| running) {
             return self.command(&format!("oomhook snapshot {pid}"));
         }
+        let cached = report.oom.iter().any(|oom| oom.cache.is_some());
         let command = match verdict {
+            Verdict::OutOfMemory(_) if cached => {
+                format!("oomhook report {trace} --by stack --at oom --tensors")
+            }
             Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
             Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
             Verdict::NoData => "oomhook env".to_owned(),
