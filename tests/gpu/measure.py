@@ -25,6 +25,7 @@ TENSORS = {
     "without": {},
     "tensors off": {"OOMHOOK_TENSORS": "off"},
     "tensors on": {},
+    "and no NVTX": {"NVTX_INJECTION64_PATH": "/nowhere"},
 }
 SAMPLING = {
     "without": {},
@@ -57,7 +58,9 @@ def compare(command, rounds, folder, modes=MODES):
 
 def tensors(folder):
     """Blocks inside PyTorch's cache, beside PyTorch's own recorder."""
-    compare([sys.executable, str(HERE / "programs/step_time.py")], 5, folder, TENSORS)
+    for size in ("large", "small"):
+        print(f"training step, {size}", flush=True)
+        compare([sys.executable, str(HERE / "programs/step_time.py"), size], 5, folder, TENSORS)
     loop = [sys.executable, str(HERE / "programs/empty_loop.py")]
     compare(loop, 5, folder, TENSORS)
     for recorder in ("python", "all"):
