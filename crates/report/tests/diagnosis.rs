@@ -168,7 +168,10 @@ fn a_request_larger_than_the_gpu() {
     let found = verdict(&failure(64 * GIB, 7 * GIB, Vec::new(), 0));
     assert_eq!(found.class, Cause::Capacity);
     assert_eq!(found.place.as_deref(), Some("train.py:7 main"));
-    assert_eq!(found.evidence, ["64.0 GiB were asked for, 8.0 GiB is all there is"]);
+    assert_eq!(
+        found.evidence,
+        ["64.0 GiB were asked for, 8.0 GiB is all there is"]
+    );
 }
 
 #[test]
@@ -233,7 +236,11 @@ fn enough_is_idle_in_pieces() {
     );
     // What is on already is not advised.
     let on = Situation {
-        settings: [("PYTORCH_ALLOC_CONF".to_owned(), "expandable_segments:True".to_owned())].into(),
+        settings: [(
+            "PYTORCH_ALLOC_CONF".to_owned(),
+            "expandable_segments:True".to_owned(),
+        )]
+        .into(),
         ..torch()
     };
     let found = diagnose(&oom, &on).expect("a verdict");
@@ -293,7 +300,13 @@ fn a_model_that_is_being_built_is_no_retention() {
     let mut oom = failure(
         256 * MIB,
         16 * MIB,
-        vec![site("train.py:3 build", Some(Role::Weights), 7 * GIB, 28, 28)],
+        vec![site(
+            "train.py:3 build",
+            Some(Role::Weights),
+            7 * GIB,
+            28,
+            28,
+        )],
         0,
     );
     oom.role = Some(Role::Weights);
@@ -319,14 +332,25 @@ fn a_share_taken_up_front() {
     assert_eq!(found.place.as_deref(), Some("serve.py:4 Server"));
     assert_eq!(
         found.evidence,
-        ["serve.py:4 Server took 6.0 GiB in 1 block and keeps it, 75.0% of all there is; 1.0 GiB found no room beside it"]
+        [
+            "serve.py:4 Server took 6.0 GiB in 1 block and keeps it, 75.0% of all there is; 1.0 GiB found no room beside it"
+        ]
     );
 }
 
 #[test]
 fn others_have_it() {
-    let mut oom = failure(GIB, GIB / 2, vec![site("train.py:3 build", None, GIB, 4, 4)], 0);
-    oom.ledger = vec![line("device", GIB), line("other_processes", 6 * GIB), line("free", GIB / 2)];
+    let mut oom = failure(
+        GIB,
+        GIB / 2,
+        vec![site("train.py:3 build", None, GIB, 4, 4)],
+        0,
+    );
+    oom.ledger = vec![
+        line("device", GIB),
+        line("other_processes", 6 * GIB),
+        line("free", GIB / 2),
+    ];
     oom.others = vec![Other {
         pid: 4711,
         bytes: Some(6 * GIB),
@@ -336,7 +360,9 @@ fn others_have_it() {
     assert_eq!(found.class, Cause::OtherProcess);
     assert_eq!(
         found.evidence,
-        ["other processes hold 6.0 GiB of 8.0 GiB (pid 4711 python3); without them 6.5 GiB would have been free"]
+        [
+            "other processes hold 6.0 GiB of 8.0 GiB (pid 4711 python3); without them 6.5 GiB would have been free"
+        ]
     );
     // If it had not fitted without them either, they are not the reason.
     oom.cache = None;
@@ -367,7 +393,9 @@ fn a_library_beside_the_cache() {
     assert_eq!(found.place.as_deref(), Some("train.py:7 main"));
     assert_eq!(
         found.evidence,
-        ["PyTorch's cache holds 7.0 GiB of 8.0 GiB, 4.0 GiB of it idle; cudaMalloc asked 64.0 MiB on GPU 0 beside it"]
+        [
+            "PyTorch's cache holds 7.0 GiB of 8.0 GiB, 4.0 GiB of it idle; cudaMalloc asked 64.0 MiB on GPU 0 beside it"
+        ]
     );
 }
 
@@ -396,7 +424,9 @@ fn what_no_allocation_explains() {
     assert_eq!(found.class, Cause::HiddenGrowth);
     assert_eq!(
         found.evidence,
-        ["6.5 GiB of 8.0 GiB are no allocations: executable graphs 5.0 GiB, not explained 1.0 GiB, contexts 512.0 MiB"]
+        [
+            "6.5 GiB of 8.0 GiB are no allocations: executable graphs 5.0 GiB, not explained 1.0 GiB, contexts 512.0 MiB"
+        ]
     );
 }
 
@@ -415,7 +445,10 @@ fn what_cannot_be_told_is_not_told() {
     let found = verdict(&oom);
     assert_eq!(found.class, Cause::NotClear);
     assert_eq!(found.place.as_deref(), Some("a.py:3 h"));
-    assert_eq!(found.evidence, ["most is held by a.py:3 h: 2.0 GiB of 6.0 GiB"]);
+    assert_eq!(
+        found.evidence,
+        ["most is held by a.py:3 h: 2.0 GiB of 6.0 GiB"]
+    );
 }
 
 #[test]

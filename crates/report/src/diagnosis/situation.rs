@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Calls of `empty_cache` that are a habit.
 const HABIT: usize = 5;
 /// Frees of one such call follow each other at once.
-const ONE_CALL_NS: u64 = 5_000_000;
+const ONE_CALL_NS: u64 = 1_000_000;
 
 /// The situation of a process, without sizes.
 #[must_use]
