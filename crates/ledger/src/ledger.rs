@@ -130,6 +130,20 @@ impl Ledger {
         self.pools.idle(Some(device))
     }
 
+    /// The same at the device's peak, and whether that is an estimate; `None` if what its pools reserve was never told.
+    #[must_use]
+    pub fn pool_idle_at_peak(&self, device: u8) -> Option<(u64, bool)> {
+        let device = Some(device);
+        let peak = self.devices.get(device).map(|usage| usage.peak)?;
+        self.pools.idle_at_peak(device, &peak)
+    }
+
+    /// True if the driver has said what the device's pools reserve, or nothing came from one.
+    #[must_use]
+    pub fn knows_pools(&self, device: u8) -> bool {
+        self.pools.are_known(Some(device))
+    }
+
     /// Takes in a record. Records must come in the order of the trace.
     pub fn apply(&mut self, record: &Record) {
         // An end holds only if nothing follows: `exec` may fail, and a signal may turn out not to end the process.
@@ -232,7 +246,7 @@ impl Ledger {
             }
             What::ContextDestroy { context } => self.destroy_context(event, context),
             What::Reset => self.reset(event),
-            What::PoolState { .. } => self.pools.state(event),
+            What::PoolState { .. } => self.pools.state(event, &self.devices),
             What::Created {
                 object,
                 handle,
@@ -498,7 +512,7 @@ impl Ledger {
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live += amount);
         let device = self.devices.get_mut(of);
-        self.pools.charge(block, of);
+        self.pools.charge(block, of, now.peak);
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
             device.grow(amount, self.totals.allocs, time_ns);
@@ -518,7 +532,7 @@ impl Ledger {
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live -= amount);
         let device = self.devices.get_mut(of);
-        self.pools.discharge(block, of);
+        self.pools.discharge(block, of, now.peak);
         self.rows
             .buried(block.row, self.last_ns.saturating_sub(block.time_ns));
         device.spaces.get_mut(block.space).live -= amount;

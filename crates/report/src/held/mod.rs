@@ -8,6 +8,7 @@ use crate::objects;
 use crate::resolve::Resolver;
 use oomhook_ledger::announcements::Origin;
 use oomhook_ledger::pools::{PoolKind, PoolUse};
+use oomhook_ledger::reserve::STEP;
 use oomhook_ledger::{Ledger, RowId};
 use oomhook_trace::record::Object;
 use oomhook_trace::{Space, StackId};
@@ -34,9 +35,6 @@ fn doer(resolver: &mut Resolver<'_>, by: Origin) -> Doer {
         time_ns: by.time_ns,
     }
 }
-
-/// A pool grows by this, as measured: what is in use keeps whole steps.
-const STEP: u64 = 32 << 20;
 
 /// Bytes that the pool gives back at the next synchronisation: beyond what is in use and what it may keep.
 fn pending(pool: &PoolUse) -> u64 {
