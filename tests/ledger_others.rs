@@ -280,3 +280,30 @@ fn looks_come_as_often_as_they_are_asked_for() {
     assert!((3..=13).contains(&points("off")));
     assert!((1..=8).contains(&points("1h")));
 }
+
+#[test]
+fn pools_that_do_not_answer_are_named_and_no_guess_is_made() {
+    let settings = [("OOMHOOK_SIM_FAIL", "cuMemPoolGetAttribute#*=801")];
+    let ran = run("crowd", &settings);
+    let accounts = &ran.report["devices"][0]["ledger"];
+    for when in ["peak", "oom", "exit"] {
+        let lines = closed(&accounts[when]);
+        let of = |name: &str| {
+            let found = lines.iter().find(|line| line.0 == name);
+            found.map(|line| line.1)
+        };
+        assert_eq!(of("pool_idle"), None, "{when}");
+        assert_eq!(
+            (of("async"), of("rest")),
+            (Some(10 * MIB), Some(22 * MIB)),
+            "{when}"
+        );
+    }
+    notes_have(
+        &ran,
+        "what the memory pools on GPU 0 keep beside the blocks in use is not known",
+    );
+    let said = text("crowd", &settings);
+    assert!(!said.contains("other processes"), "{said}");
+    assert!(!said.contains("contexts, code"), "{said}");
+}

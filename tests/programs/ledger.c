@@ -273,6 +273,35 @@ static void overlap(void) {
     load();
 }
 
+/* Two threads at the same time, each on a device of its own: a context and what comes with it. */
+static pthread_barrier_t start;
+
+static void *work_on(void *device) {
+    CUcontext context = NULL;
+    CUstream stream = NULL;
+    pthread_barrier_wait(&start);
+    context = open_primary(device == NULL ? 0 : 1);
+    CHECK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 50; i++) {
+        CUfunction one = function(load(), "one");
+        CHECK(launch(one));
+        if (i % 10 == 0) CHECK(cuStreamCreate(&stream, 0));
+    }
+    return NULL;
+}
+
+static void at_once(int threads, int devices) {
+    pthread_t all[4];
+    CHECK(cuInit(0));
+    CHECK(pthread_barrier_init(&start, NULL, (unsigned)threads));
+    for (int i = 0; i < threads; i++)
+        CHECK(pthread_create(&all[i], NULL, work_on, i % devices == 0 ? NULL : &start));
+    for (int i = 0; i < threads; i++) CHECK(pthread_join(all[i], NULL));
+}
+
+static void two_devices(void) { at_once(2, 2); }
+static void one_device(void) { at_once(4, 1); }
+
 /* Many events, so that early ones are thrown away. */
 static void churned(void) {
     use_device();
@@ -286,6 +315,6 @@ int main(int argc, char **argv) {
           {"unloaded", unloaded}, {"launches", launches}, {"captured", captured},
           {"kernels", kernels}, {"limits", limits}, {"streams", streams}, {"graphs", graphs},
           {"growing", growing}, {"healthy", healthy}, {"crowd", crowd}, {"no room", no_room},
-          {"threads", threads}, {"overlap", overlap}, {"churned", churned});
+          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"churned", churned});
     return 0;
 }

@@ -180,6 +180,9 @@ impl Ledger {
             Some(number) => self.taken_along(|block| block.context == number),
             None => Vec::new(),
         };
+        if let Some(device) = number.and_then(|number| self.contexts.get(number)?.device) {
+            self.costs.reopen(device);
+        }
         self.release_all(event, handle, slots, Cause::ContextDestroyed, number);
     }
 

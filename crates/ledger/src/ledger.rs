@@ -3,9 +3,10 @@
 use crate::amount::Amount;
 use crate::announcements::{Announcements, Effect};
 use crate::anomalies::Anomalies;
+use crate::apart::Made;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
-use crate::costs::{Costs, Look};
+use crate::costs::{CostKey, Costs, Look};
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
@@ -19,7 +20,7 @@ use crate::rows::{Instant, Row, RowId, RowKey, Rows};
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
+use oomhook_trace::record::{CostKind, Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
 use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
@@ -162,7 +163,8 @@ impl Ledger {
             Record::Sample(sample) => {
                 let device = Some(sample.device);
                 let tracked = self.devices.get(device).map_or(0, |usage| usage.live.bytes);
-                self.costs.look(Look {
+                let made = self.pools.are_known(device).then(|| self.made());
+                let look = Look {
                     sample: sample.clone(),
                     tracked,
                     pool_idle: self.pools.idle(device),
@@ -172,7 +174,8 @@ impl Ledger {
                         .map(|kind| (kind, self.objects.count(kind).live))
                         .filter(|(_, live)| *live > 0)
                         .collect(),
-                });
+                };
+                self.costs.look(look, made.as_ref());
             }
             Record::Deed(deed) => {
                 self.last_ns = self.last_ns.max(deed.time_ns);
@@ -189,9 +192,34 @@ impl Ledger {
             Some(DeedKind::Launches) => self.graphs.launches += deed.value,
             Some(DeedKind::Export) => self.export(deed),
             Some(DeedKind::Open) => self.shares.import(deed),
+            Some(DeedKind::Unmeasured) => self.not_measured(deed),
             Some(kind) => self.pools.deed(deed, kind),
             None => {}
         }
+    }
+
+    fn not_measured(&mut self, deed: &Deed) {
+        let Some(device) = deed.device else { return };
+        let key = CostKey {
+            device,
+            kind: CostKind::from_wire(deed.subject).unwrap_or(CostKind::Other),
+            call: deed.call,
+            stack: deed.stack,
+        };
+        self.costs.not_measured(key, deed.time_ns, deed.value);
+    }
+
+    /// How many objects were ever made that take memory, by purpose.
+    fn made(&self) -> Made {
+        let count = |kind| self.objects.count(kind).created;
+        Made::from([
+            (
+                CostKind::Code,
+                count(Object::Module) + count(Object::Library),
+            ),
+            (CostKind::Stream, count(Object::Stream)),
+            (CostKind::GraphExec, count(Object::GraphExec)),
+        ])
     }
 
     fn tensor(&mut self, tensor: &Tensor) {
@@ -424,6 +452,7 @@ impl Ledger {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
             group.pool_idle = self.pools.idle(event.device);
+            group.hidden_pools = !self.pools.are_known(event.device);
             if let Some(device) = event.device {
                 let taken = self.costs.taken(device);
                 group.taken = taken
@@ -434,6 +463,7 @@ impl Ledger {
                     |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
                 let look = self.costs.latest(device).filter(recent);
                 group.others = look.map_or(Vec::new(), |look| look.other_processes().to_vec());
+                group.others_known = look.is_some_and(|look| look.sample.others_known);
                 group.driver = look.map_or(0, Look::driver);
             }
             group.changes = changes(&self.rows, event.device, self.last_ns);

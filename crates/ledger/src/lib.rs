@@ -39,6 +39,7 @@ pub mod amount;
 pub mod announcements;
 pub mod anomalies;
 pub mod answers;
+mod apart;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;

@@ -409,7 +409,7 @@ impl Pools {
                     }
                 }
             }
-            DeedKind::Launches | DeedKind::Export | DeedKind::Open => {}
+            DeedKind::Launches | DeedKind::Export | DeedKind::Open | DeedKind::Unmeasured => {}
         }
     }
 

@@ -175,7 +175,14 @@ fn at(
     };
     // What was not explained then is not explained now.
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let used = known.saturating_add_signed(look.rest());
+    let mut rest = look.rest();
+    if !ledger.knows_pools(device) {
+        // What pools kept then and nobody could see may be what lived of them at this instant, or the reverse.
+        let tracked: u64 = parts.spaces.iter().map(|(_, bytes)| *bytes).sum();
+        let more = i64::try_from(tracked.saturating_sub(look.tracked)).unwrap_or(i64::MAX);
+        rest = rest.saturating_sub(more).max(rest.min(0));
+    }
+    let used = known.saturating_add_signed(rest);
     let total = look.sample.total;
     let free = total.saturating_sub(used);
     close(lines, free, total)

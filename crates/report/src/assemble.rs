@@ -292,6 +292,7 @@ fn device(
             accounts
         }),
         costs: number.map_or_else(Vec::new, |number| costs(ledger, resolver, number)),
+        unmeasured_calls: number.map_or(0, |number| ledger.costs().not_apart(number)),
         latest: number.and_then(|number| latest(ledger, number)),
         over_time: number.map_or_else(Vec::new, |number| over_time::points(ledger, number)),
         untracked_growth: number.and_then(|number| over_time::growth(ledger, number)),

@@ -183,6 +183,8 @@ pub struct Device {
     pub ledger: BTreeMap<&'static str, Vec<LedgerLine>>,
     /// What calls took without saying so, by call and stack, the largest first.
     pub costs: Vec<CostSite>,
+    /// Calls that took or gave back memory while others did, and of which no look at the device has told what.
+    pub unmeasured_calls: u64,
     /// What the management library said last.
     pub latest: Option<DeviceLook>,
     /// The device's use over time.
@@ -538,6 +540,11 @@ pub struct Oom {
     pub host: Option<oomhook_trace::record::HostMemory>,
     /// Other processes on the device, as far as they can be known.
     pub others: Vec<oomhook_trace::record::Other>,
+    /// These are all.
+    pub others_known: bool,
+    /// Memory came from pools of which the driver has not said what they reserve.
+    #[serde(skip)]
+    pub hidden_pools: bool,
     /// The framework's cache on the device, if it has one.
     pub cache: Option<CacheThen>,
 }

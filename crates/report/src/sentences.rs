@@ -7,11 +7,13 @@ use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
+mod account;
 mod failures;
 mod gates;
 mod held;
 mod names;
 mod pretended;
+pub use account::{Known, in_use, tells_more};
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;
@@ -29,6 +31,13 @@ pub fn blocks(number: u64) -> String {
 pub fn plural(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(number))
+}
+
+/// `2.0 MiB`, `about 2.0 MiB`.
+#[must_use]
+pub fn or_about(size: u64, estimated: bool) -> String {
+    let about = if estimated { "about " } else { "" };
+    format!("{about}{}", bytes(size))
 }
 
 /// `GPU 0`.
@@ -434,6 +443,8 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     }
     notes.extend(held::held(report));
     notes.extend(unused_contexts(report));
+    notes.extend(not_apart(report));
+    notes.extend(hidden_pools(report));
     notes.extend(growth_beside(report));
     if let Some(via) = report
         .devices
@@ -470,7 +481,9 @@ fn unused_contexts(report: &Report) -> Vec<String> {
             .find(|one| one.device == context.device);
         let lines = of_device.and_then(|one| one.ledger.get("exit"));
         let cost = lines.and_then(|lines| lines.iter().find(|line| line.name == "contexts"));
-        let cost = cost.map_or_else(String::new, |line| format!(" of {}", bytes(line.bytes)));
+        let cost = cost.map_or_else(String::new, |line| {
+            format!(" of {}", or_about(line.bytes, line.estimated))
+        });
         let place = context.label.as_ref();
         let place = place.map_or_else(String::new, |label| format!(", by {label}"));
         notes.push(format!(
@@ -479,6 +492,57 @@ fn unused_contexts(report: &Report) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Calls of which nobody knows what they took.
+fn not_apart(report: &Report) -> Vec<String> {
+    let told = report.devices.iter().filter_map(|device| {
+        let lines = device.ledger.get("exit")?;
+        let rest = lines.iter().find(|line| line.name == "rest")?.bytes;
+        (device.unmeasured_calls > 0 && rest > 0).then(|| {
+            format!(
+                "{} on {} overlapped with others and could not be measured apart: up to {} of what is not explained is theirs",
+                plural(device.unmeasured_calls, "call"),
+                gpu(device.device),
+                bytes(rest)
+            )
+        })
+    });
+    told.collect()
+}
+
+/// Pools of which the driver has not said what they reserve.
+fn hidden_pools(report: &Report) -> Option<String> {
+    let devices = report.devices.iter();
+    let mut hidden: Vec<Option<u32>> = devices
+        .filter(|device| report.hides_pools(device.device))
+        .map(|device| device.device)
+        .collect();
+    hidden.sort_unstable();
+    (!hidden.is_empty()).then(|| {
+        format!(
+            "what the memory pools on {} keep beside the blocks in use is not known, since the driver did not say: it is part of \
+             what is not explained",
+            gpus(&hidden)
+        )
+    })
+}
+
+/// `GPU 0`, `GPU 0 and 1`, `GPU 0, 1 and 2`, `8 GPUs`.
+#[must_use]
+pub fn gpus(devices: &[Option<u32>]) -> String {
+    let numbers: Vec<String> = devices
+        .iter()
+        .map(|device| device.map_or_else(|| "?".to_owned(), |device| device.to_string()))
+        .collect();
+    match numbers.split_last() {
+        None => gpu(None),
+        Some((one, [])) => gpu(one.parse().ok()),
+        Some((last, others)) if others.len() < 5 => {
+            format!("GPU {} and {last}", others.join(", "))
+        }
+        Some((_, others)) => format!("{} GPUs", others.len() + 1),
+    }
 }
 
 /// What grows beside the allocations.

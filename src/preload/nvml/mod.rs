@@ -204,6 +204,7 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
         let made = MADE.load(Ordering::Acquire);
         let is_due = IS_ASKED.load(Ordering::Acquire) || period.is_some() && Instant::now() >= next;
         if ticket > made || is_due {
+            let quiet = Quiet::from_now();
             let calm = is_due.then(|| Calm::begin(&mut patience)).flatten();
             let asked = TO_WRITE.load(Ordering::Acquire) > made;
             // Once the exit handlers run, the driver may be gone at any moment, but for the one time that they wait for.
@@ -212,7 +213,7 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
                 pools::send_states(recorder);
             }
             if let Some(library) = &library {
-                seen.look(recorder, library, asked, calm.as_ref());
+                seen.look(recorder, library, asked, calm.as_ref(), quiet);
             }
             MADE.fetch_max(ticket, Ordering::AcqRel);
             let was_calm = calm.is_some_and(|calm| calm.lasted());
@@ -247,7 +248,14 @@ impl Default for Seen {
 }
 
 impl Seen {
-    fn look(&mut self, recorder: &Recorder, library: &Library, asked: bool, calm: Option<&Calm>) {
+    fn look(
+        &mut self,
+        recorder: &Recorder,
+        library: &Library,
+        asked: bool,
+        calm: Option<&Calm>,
+        quiet: Option<Quiet>,
+    ) {
         for device in devices::announced() {
             let handle = &mut self.handles[usize::from(device)];
             if handle.is_none() {
@@ -263,7 +271,10 @@ impl Seen {
                 }
                 continue;
             };
-            let sample = take(recorder, library, device, look);
+            let sample = Sample {
+                is_quiet: quiet.is_some_and(Quiet::until_now),
+                ..take(recorder, library, device, look)
+            };
             let knows_itself = sample.process.is_some() || sample.others.is_empty();
             if !knows_itself
                 && sample.others.iter().any(|other| other.bytes.is_some())
@@ -337,14 +348,15 @@ fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sampl
         process,
         others_known: listed.is_some(),
         others,
+        is_quiet: false,
     }
 }
 
 fn write(recorder: &Recorder, sample: Sample, asked: bool, written: &mut Option<Written>) {
     let is_same = |known: &Written| {
-        let time_ns = sample.time_ns;
         Sample {
-            time_ns,
+            time_ns: sample.time_ns,
+            is_quiet: sample.is_quiet,
             ..known.sample.clone()
         } == sample
             && known.at.elapsed() < SAME_AGAIN

@@ -3,7 +3,7 @@
 
 use super::{Call, Recipe};
 use crate::preload::costs::contexts::Coming;
-use crate::preload::costs::traffic::Alone;
+use crate::preload::costs::traffic::{Alone, Scope};
 use crate::preload::devices::Place;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
@@ -33,7 +33,7 @@ struct Before {
 
 impl Before {
     fn look(device: u8) -> Option<Before> {
-        let alone = Alone::from_now();
+        let alone = Alone::from_now(device);
         // Before its first context a process is on no device, and the management library need not be waited for.
         if !HAD_CONTEXT.load(Ordering::Acquire) {
             return Some(Before {
@@ -53,17 +53,22 @@ impl Before {
     fn book(self, call: &Call, place: Place) {
         let device = place.device;
         // What other calls took meanwhile is not the context's.
-        if !nvml::look_only(PATIENCE_AFTER) || !self.alone.until_now() {
+        let is_seen = nvml::look_only(PATIENCE_AFTER);
+        let is_alone = self.alone.until_now();
+        if is_alone && !is_seen {
             return;
         }
         let difference =
             |before: Option<u64>, now: Option<u64>| Some(now?.wrapping_sub(before?) as i64);
         let own = difference(self.process, nvml::process_bytes(device));
         let all = difference(self.used, nvml::used_bytes(device));
-        let is_alone = !nvml::has_others(device);
+        if !is_alone {
+            let together = own.or(all).filter(|_| is_seen).unwrap_or(0);
+            return costs::not_measured(call, CostKind::Context, device, together);
+        }
         let (bytes, estimated) = match (own, all) {
             (Some(bytes), _) => (bytes, false),
-            (None, Some(bytes)) => (bytes, !is_alone),
+            (None, Some(bytes)) => (bytes, nvml::has_others(device)),
             (None, None) => return,
         };
         costs::book(call, CostKind::Context, place, bytes, estimated);
@@ -142,6 +147,10 @@ impl Recipe for CreateContext {
 
     fn stands_for_runtime(&self) -> bool {
         false
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::On(ordinal(self.device))
     }
 
     fn before(&mut self, call: &Call) {

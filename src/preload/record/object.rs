@@ -1,6 +1,7 @@
 //! Objects that hold memory which no allocation call shows: modules, libraries, graphs, streams, events, textures.
 
 use super::{Call, Recipe, failure};
+use crate::preload::costs::traffic::Scope;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::raw::{Kind, Raw};
 use crate::preload::{captures, costs, devices};
@@ -53,6 +54,15 @@ impl Recipe for Create {
 
     fn cost(&self) -> Option<CostKind> {
         cost_of(self.object)
+    }
+
+    fn scope(&self) -> Scope {
+        match (self.object, self.place) {
+            // A library comes to each context, a graph may have nodes on several devices.
+            (Object::Module | Object::Stream, None) => Scope::Current,
+            (Object::Stream, Some(device)) => Scope::On(device),
+            _ => Scope::Any,
+        }
     }
 
     fn after(&mut self, call: &Call, code: Code) {
@@ -157,6 +167,10 @@ impl Recipe for Launch {
         (!captures::any()).then_some(CostKind::Launch)
     }
 
+    fn scope(&self) -> Scope {
+        Scope::Current
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
@@ -173,6 +187,10 @@ pub struct LoadCode;
 impl Recipe for LoadCode {
     fn cost(&self) -> Option<CostKind> {
         Some(CostKind::Code)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Current
     }
 
     fn after(&mut self, call: &Call, code: Code) {
@@ -201,6 +219,10 @@ impl SetLimit {
 impl Recipe for SetLimit {
     fn cost(&self) -> Option<CostKind> {
         Some(CostKind::Limit)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Current
     }
 
     fn after(&mut self, call: &Call, code: Code) {

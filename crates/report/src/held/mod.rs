@@ -6,6 +6,7 @@ pub use keys::*;
 
 use crate::objects;
 use crate::resolve::Resolver;
+use crate::schema::Report;
 use oomhook_ledger::announcements::Origin;
 use oomhook_ledger::pools::{PoolKind, PoolUse};
 use oomhook_ledger::reserve::STEP;
@@ -40,6 +41,15 @@ fn doer(resolver: &mut Resolver<'_>, by: Origin) -> Doer {
 fn pending(pool: &PoolUse) -> u64 {
     let in_use = pool.used.checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
     pool.reserved.saturating_sub(in_use.max(pool.threshold))
+}
+
+impl Report {
+    /// Memory on the device came from pools of which the driver has not said what they reserve.
+    #[must_use]
+    pub fn hides_pools(&self, device: Option<u32>) -> bool {
+        let mut pools = self.pools.iter().filter(|pool| pool.device == device);
+        pools.any(|pool| pool.live_peak_bytes > 0 && !pool.measured && pool.destroyed.is_none())
+    }
 }
 
 /// Pools, in order of appearance.

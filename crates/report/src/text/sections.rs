@@ -61,7 +61,7 @@ impl Page<'_> {
         }
         // Two accounts of nearly the same would be one too many.
         if !super::failures::tells_of(report, highest.device) {
-            self.account(highest);
+            self.account(report, highest);
         }
         let most = top.saturating_sub(2);
         // A last line that only says "1 more" may as well be that one.
@@ -82,7 +82,7 @@ impl Page<'_> {
     }
 
     /// What else was in use at the peak.
-    fn account(&mut self, device: &Device) {
+    fn account(&mut self, report: &Report, device: &Device) {
         let Some(lines) = device.ledger.get("peak") else {
             return;
         };
@@ -90,9 +90,14 @@ impl Page<'_> {
             .latest
             .as_ref()
             .and_then(|look| look.others.as_deref());
+        let known = say::Known {
+            others: others.unwrap_or(&[]),
+            all_others: others.is_some(),
+            hidden_pools: report.hides_pools(device.device),
+        };
         if lines.iter().any(|line| line.name == "free")
             && say::tells_more(lines)
-            && let Some(used) = say::in_use(lines, others.unwrap_or(&[]))
+            && let Some(used) = say::in_use(lines, &known)
         {
             self.paragraph(&format!("  {}", say::IN_USE), &used);
         }
