@@ -3,7 +3,7 @@
 
 use crate::costs::{CostKey, CostRow};
 use crate::hash::Map;
-use oomhook_trace::record::CostKind;
+use oomhook_trace::record::{CallId, CostKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,15 @@ struct Place {
     /// Bytes by which the use grew while they ran, which others may have had a part in.
     seen: u64,
     booked: i64,
+}
+
+/// Calls that are alike: for the same purpose, by the same function.
+type Group = (CostKind, CallId);
+
+impl Place {
+    fn group(&self) -> Group {
+        (self.key.kind, self.key.call)
+    }
 }
 
 /// A share to be booked, or taken back.
@@ -127,65 +136,65 @@ impl Joint {
             .collect()
     }
 
-    /// By what calls of the kind took that could be measured, and where there are none, or they differ from call to call, by
-    /// what was seen while these ran. Contexts come first, since hardly anything can run beside them in what they make. What is
-    /// left is for the kinds of which nothing is known; if there are none, all get more or less by the same factor.
+    /// By what such calls took that could be measured, and where there are none, or they differ from call to call, by what was
+    /// seen while these ran. Contexts come before what is only seen, since hardly anything can run beside them in what they
+    /// make. What is left is for those of which nothing is known; if there are none, all get more or less by the same factor.
     fn divide(&mut self, bytes: i64, rows: &Map<CostKey, CostRow>, made: &Made) {
-        let mut kinds: BTreeMap<CostKind, (u64, u64)> = BTreeMap::new();
+        let mut groups: BTreeMap<Group, (u64, u64)> = BTreeMap::new();
         for place in &self.places {
-            let kind = kinds.entry(place.key.kind).or_default();
-            kind.0 += place.calls;
-            kind.1 = kind.1.saturating_add(place.seen);
+            let group = groups.entry(place.group()).or_default();
+            group.0 += place.calls;
+            group.1 = group.1.saturating_add(place.seen);
         }
         let all = i128::from(bytes);
-        let mut shares: BTreeMap<CostKind, i128> = kinds
+        let mut measured = 0;
+        let mut shares: BTreeMap<Group, i128> = BTreeMap::new();
+        for (group, (calls, seen)) in &groups {
+            let price = price(*group, *calls, rows, made);
+            measured += price.unwrap_or(0);
+            shares.insert(*group, price.unwrap_or(i128::from(*seen)));
+        }
+        let is_context = |group: &Group| group.0 == CostKind::Context;
+        let (mut contexts, mut others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            shares.into_iter().partition(|(group, _)| is_context(group));
+        let sum: i128 = contexts.values().sum();
+        let for_contexts = sum.min(all - measured).max(0);
+        scale(&mut contexts, for_contexts);
+        let left = all - contexts.values().sum::<i128>();
+        let known: i128 = others.values().sum();
+        let unknown = |share: &i128| *share == 0;
+        let number: u64 = others
             .iter()
-            .map(|(kind, (calls, seen))| (*kind, price(*kind, *calls, *seen, rows, made)))
-            .collect();
-        let contexts = shares
-            .remove(&CostKind::Context)
-            .map(|share| share.min(all.max(0)));
-        let bytes = all - contexts.unwrap_or(0);
-        let known: i128 = shares.values().sum();
-        let unknown = |kind: &CostKind| shares.get(kind) == Some(&0);
-        let number: u64 = kinds
-            .iter()
-            .filter(|(kind, _)| unknown(kind))
-            .map(|(_, kind)| kind.0)
+            .filter(|(_, share)| unknown(share))
+            .filter_map(|(group, _)| groups.get(group))
+            .map(|group| group.0)
             .sum();
-        if number > 0 && bytes > known {
-            for (kind, share) in &mut shares {
-                if *share == 0 {
-                    let calls = kinds.get(kind).map_or(0, |kind| kind.0);
-                    *share = (bytes - known) * i128::from(calls) / i128::from(number);
-                }
+        if others.is_empty() {
+            scale(&mut contexts, all);
+        } else if number > 0 && left > known {
+            for (group, share) in others.iter_mut().filter(|(_, share)| unknown(share)) {
+                let calls = groups.get(group).map_or(0, |group| group.0);
+                *share = (left - known) * i128::from(calls) / i128::from(number);
             }
-        } else if known > 0 {
-            for share in shares.values_mut() {
-                *share = *share * bytes / known;
-            }
+        } else {
+            scale(&mut others, left);
         }
-        if let Some(contexts) = contexts {
-            let left = if shares.is_empty() { bytes } else { 0 };
-            shares.insert(CostKind::Context, contexts + left);
-        }
-        let calls = kinds.into_iter().map(|(kind, (calls, _))| (kind, calls));
-        self.book(all, &shares, &calls.collect());
+        contexts.extend(others);
+        self.book(all, &contexts, &groups);
     }
 
-    /// Each place gets its part of its kind's share, the last one what division has left over.
+    /// Each place gets its part of its group's share, the largest one what division has left over.
     fn book(
         &mut self,
         bytes: i128,
-        shares: &BTreeMap<CostKind, i128>,
-        calls: &BTreeMap<CostKind, u64>,
+        shares: &BTreeMap<Group, i128>,
+        groups: &BTreeMap<Group, (u64, u64)>,
     ) {
         let mut left = bytes;
         for place in &mut self.places {
-            let kind = place.key.kind;
-            let share = shares.get(&kind).copied().unwrap_or(0);
-            let all = calls.get(&kind).copied().unwrap_or(0).max(1);
-            let part = share * i128::from(place.calls) / i128::from(all);
+            let share = shares.get(&place.group()).copied().unwrap_or(0);
+            let all = groups.get(&place.group()).map_or(1, |group| group.0);
+            let part = share * i128::from(place.calls) / i128::from(all.max(1));
             place.booked = i64::try_from(part).unwrap_or(0);
             left -= i128::from(place.booked);
         }
@@ -196,17 +205,34 @@ impl Joint {
     }
 }
 
-/// What so many calls of a kind take, as far as that can be known; 0 if it cannot.
-fn price(kind: CostKind, calls: u64, seen: u64, rows: &Map<CostKey, CostRow>, made: &Made) -> i128 {
-    let of_kind = rows.iter().filter(|(key, _)| key.kind == kind);
-    let (sum, measured) = of_kind.fold((0i128, 0u64), |(sum, number), (_, row)| {
-        (sum + i128::from(row.bytes), number + row.calls)
-    });
+/// Makes the sum of the shares this, each by the same factor.
+fn scale(shares: &mut BTreeMap<Group, i128>, to: i128) {
+    let sum: i128 = shares.values().sum();
+    if sum > 0 {
+        for share in shares.values_mut() {
+            *share = *share * to / sum;
+        }
+    }
+}
+
+/// What so many calls of a group take by those that were measured; `None` if there are none, or it differs from call to call.
+fn price(group: Group, calls: u64, rows: &Map<CostKey, CostRow>, made: &Made) -> Option<i128> {
+    let (kind, call) = group;
+    let (mut sum, mut measured, mut of_others) = (0i128, 0u64, 0u64);
+    for (key, row) in rows.iter().filter(|(key, _)| key.kind == kind) {
+        if key.call == call {
+            sum += i128::from(row.bytes);
+            measured += row.calls;
+        } else {
+            of_others += row.calls;
+        }
+    }
     let differs = matches!(kind, CostKind::Context | CostKind::Launch | CostKind::Limit);
     if measured == 0 || differs {
-        return i128::from(seen);
+        return None;
     }
     // Calls that took nothing are not told of, but what they made was counted.
-    let all = made.get(&kind).map_or(0, |made| made.saturating_sub(calls));
-    sum.max(0) * i128::from(calls) / i128::from(measured.max(all).max(1))
+    let made = made.get(&kind).copied().unwrap_or(0);
+    let all = made.saturating_sub(calls).saturating_sub(of_others);
+    Some(sum.max(0) * i128::from(calls) / i128::from(measured.max(all).max(1)))
 }

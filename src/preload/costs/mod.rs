@@ -138,7 +138,8 @@ impl Measure {
     /// Once the call is recorded.
     pub fn end(self, call: &Call) {
         let device = self.place.device;
-        if let Some(bytes) = self.disturbed {
+        // Where the use is as it was, nobody has taken anything.
+        if let Some(bytes) = self.disturbed.filter(|bytes| *bytes != 0) {
             not_measured(call, self.kind, device, bytes);
         }
         if let Some((bytes, used, total)) = self.changed {

@@ -353,12 +353,14 @@ fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sampl
 }
 
 fn write(recorder: &Recorder, sample: Sample, asked: bool, written: &mut Option<Written>) {
+    // A quiet one settles what one amid calls left open.
     let is_same = |known: &Written| {
         Sample {
             time_ns: sample.time_ns,
             is_quiet: sample.is_quiet,
             ..known.sample.clone()
         } == sample
+            && (known.sample.is_quiet || !sample.is_quiet)
             && known.at.elapsed() < SAME_AGAIN
     };
     if !asked && written.as_ref().is_some_and(is_same) {

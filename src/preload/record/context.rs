@@ -53,7 +53,7 @@ impl Before {
     fn book(self, call: &Call, place: Place) {
         let device = place.device;
         // What other calls took meanwhile is not the context's.
-        let is_seen = nvml::look_only(PATIENCE_AFTER);
+        let is_seen = look_after(device);
         let is_alone = self.alone.until_now();
         if is_alone && !is_seen {
             return;
@@ -73,6 +73,21 @@ impl Before {
         };
         costs::book(call, CostKind::Context, place, bytes, estimated);
     }
+}
+
+/// A look after a context came. Another thread may just be asking the driver for the device's UUID, by which the management
+/// library knows it.
+fn look_after(device: u8) -> bool {
+    for _ in 0..10 {
+        if !nvml::look_only(PATIENCE_AFTER) {
+            return false;
+        }
+        if nvml::used_bytes(device).is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    true
 }
 
 /// Sends the birth of a context that was not known.
@@ -155,7 +170,9 @@ impl Recipe for CreateContext {
 
     fn before(&mut self, call: &Call) {
         let device = ordinal(self.device);
-        if self.explicit || !devices::primary_is_active(self.device) {
+        // One that is there and not known may be another thread's, whose call has not returned.
+        let is_new = self.explicit || !devices::primary_is_active(self.device) || Coming::is_any();
+        if is_new {
             // The management library knows it by its UUID.
             devices::announce(call, device);
             self.before = Before::look(device);
