@@ -153,6 +153,42 @@ fn modules_are_a_line_of_code() {
     );
 }
 
+/// What `oomhook report` says, without the lines' ends.
+fn said(ran: &Ran, options: &[&str]) -> String {
+    let output = support::oomhook()
+        .arg("report")
+        .arg(&ran.trace)
+        .args(options)
+        .output();
+    let text = output.expect("a report").stdout;
+    let text = String::from_utf8(text).expect("UTF-8");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_program_that_only_opens_contexts_is_told_what_they_take() {
+    let ran = run("modules", &[]);
+    let text = said(&ran, &[]);
+    let headline = "oomhook: nothing was allocated, but contexts and code take 712.0 MiB of GPU 0";
+    assert!(text.starts_with(headline), "{text}");
+    let account = "GPU 0 512.0 MiB contexts + 200.0 MiB code next: oomhook report";
+    assert!(
+        text.contains(&format!("In use at exit {account}")),
+        "{text}"
+    );
+    assert!(text.ends_with("--at exit"), "{text}");
+    let table = said(&ran, &["--at", "exit"]);
+    assert!(table.contains(&format!("in use {account}")), "{table}");
+    // Where the end is as the peak was, once is enough.
+    let text = said(&run("limits", &[]), &[]);
+    assert!(
+        text.contains("In use at exit GPU 0 512.0 MiB contexts"),
+        "{text}"
+    );
+    let text = said(&run("crowd", &[]), &[]);
+    assert_eq!(text.matches("executable graphs").count(), 1, "{text}");
+}
+
 #[test]
 fn unloading_gives_code_back() {
     let ran = run("unloaded", &[]);
@@ -465,6 +501,48 @@ fn looks_do_not_fall_into_calls_that_have_not_said_what_they_took() {
         assert_eq!(point["rest_bytes"], 0, "{points:#?}");
     }
     assert_eq!(ran.report["notes"], json!([]));
+}
+
+#[test]
+fn failures_before_the_beginning_spoil_no_device() {
+    let ran = run("nowhere", &[]);
+    let devices = ran.report["devices"].as_array().expect("devices");
+    assert_eq!(devices.len(), 1, "{devices:#?}");
+    assert_eq!(devices[0]["name"], "oomhook simulated GPU");
+    account_is(
+        &ran,
+        0,
+        "exit",
+        &[("device", MIB), ("contexts", 512 * MIB), ("code", 2 * MIB)],
+    );
+}
+
+#[test]
+fn memory_of_graphs_is_retained_and_no_leak() {
+    let ran = run("graphs", &[]);
+    let leaks = ran.report["leaks"].as_array().expect("rows").iter();
+    let leaks: Vec<_> = leaks
+        .map(|leak| json!([leak["class"], leak["space"], leak["bytes"]]))
+        .collect();
+    assert_eq!(leaks, [json!(["retained", "graph", 32 * MIB])]);
+    let text = said(&ran, &[]);
+    let headline =
+        "oomhook: no leak (only what the driver keeps for graphs is live); peak 32.0 MiB on GPU 0";
+    assert!(text.starts_with(headline), "{text}");
+    assert!(
+        text.contains("0 allocs, 0 frees, 1 allocating graph node"),
+        "{text}"
+    );
+    // It has used memory, so it can be judged.
+    let judged = |limit: &str| {
+        let mut check = support::oomhook();
+        check
+            .arg("check")
+            .arg(&ran.trace)
+            .args(["--fail-on-leak", "--max-peak", limit]);
+        check.output().expect("a verdict").status.code()
+    };
+    assert_eq!((judged("32MiB"), judged("31MiB")), (Some(0), Some(1)));
 }
 
 #[test]

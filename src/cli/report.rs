@@ -149,6 +149,7 @@ fn tables(
             text.push('\n');
         }
         text.push_str(&table::render(&groups, &mut resolver, at, &title, style));
+        text.push_str(&table::besides(&trace.ledger, at, style));
         notes.extend(resolver.notes());
     }
     let mut seen = HashSet::new();

@@ -302,6 +302,20 @@ static void at_once(int threads, int devices) {
 static void two_devices(void) { at_once(2, 2); }
 static void one_device(void) { at_once(4, 1); }
 
+/* What fails before there is anything, or for want of a device, tells nothing of those that are there. */
+static void nowhere(void) {
+    CUcontext context = NULL;
+    CUstream stream = NULL;
+    EXPECT(3, cuStreamCreate(&stream, 0));
+    EXPECT(3, cuDevicePrimaryCtxRetain(&context, 0));
+    EXPECT(3, cuCtxCreate(&context, NULL, 0, 0));
+    CHECK(cuInit(0));
+    EXPECT(101, cuDevicePrimaryCtxRetain(&context, 9));
+    CHECK(cuCtxSetCurrent(open_primary(0)));
+    load();
+    hold(MIB);
+}
+
 /* Many events, so that early ones are thrown away. */
 static void churned(void) {
     use_device();
@@ -315,6 +329,6 @@ int main(int argc, char **argv) {
           {"unloaded", unloaded}, {"launches", launches}, {"captured", captured},
           {"kernels", kernels}, {"limits", limits}, {"streams", streams}, {"graphs", graphs},
           {"growing", growing}, {"healthy", healthy}, {"crowd", crowd}, {"no room", no_room},
-          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"churned", churned});
+          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"nowhere", nowhere}, {"churned", churned});
     return 0;
 }

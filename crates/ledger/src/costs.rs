@@ -113,6 +113,13 @@ impl Look {
         self.rest().saturating_add(self.costs)
     }
 
+    /// The same of this process alone; `None` where it is not known what it has.
+    #[must_use]
+    pub fn untracked_of_process(&self) -> Option<i64> {
+        self.rest_of_process()
+            .map(|rest| rest.saturating_add(self.costs))
+    }
+
     /// How many objects of a kind lived.
     #[must_use]
     pub fn count(&self, object: Object) -> u64 {

@@ -370,6 +370,8 @@ pub enum LeakClass {
     Cached,
     /// It was made while the process was ending.
     DuringExit,
+    /// The driver keeps it for graphs.
+    Retained,
 }
 
 /// A frame.
@@ -738,6 +740,8 @@ pub struct UntrackedGrowth {
     pub bytes: i64,
     /// Since when.
     pub since_ns: u64,
+    /// It is this process's; otherwise it may be another one's, since it is not known who has what.
+    pub is_own: bool,
     /// The kind of object whose number grew along with it, if one did.
     pub with: Option<oomhook_trace::record::Object>,
     /// How many more of these there were.

@@ -13,7 +13,9 @@ mod gates;
 mod held;
 mod names;
 mod pretended;
-pub use account::{Known, in_use, tells_more};
+pub use account::{
+    Known, at_end_title, in_use, is_hidden, on_more_gpus, taken_besides, tells_more,
+};
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;
@@ -101,12 +103,27 @@ pub const NO_LEAK: &str = "no leak";
 
 /// Nothing leaked, and what lives all the same.
 #[must_use]
-pub fn no_leak(caches: bool, at_exit: bool) -> &'static str {
-    match (caches, at_exit) {
-        (false, false) => NO_LEAK,
-        (true, false) => "no leak (only caches are live)",
-        (false, true) => "no leak (only what was made during exit is live)",
-        (true, true) => "no leak (only caches, and what was made during exit, are live)",
+pub fn no_leak(caches: bool, at_exit: bool, graphs: bool) -> String {
+    let live = [
+        (caches, "caches"),
+        (graphs, "what the driver keeps for graphs"),
+        (at_exit, "what was made during exit"),
+    ];
+    let live: Vec<&str> = live
+        .into_iter()
+        .filter(|one| one.0)
+        .map(|one| one.1)
+        .collect();
+    match live.as_slice() {
+        [] => NO_LEAK.to_owned(),
+        ["caches"] => format!("{NO_LEAK} (only caches are live)"),
+        [one] => format!("{NO_LEAK} (only {one} is live)"),
+        [first, others @ ..] => {
+            format!(
+                "{NO_LEAK} (only {first}, and {}, are live)",
+                others.join(", and ")
+            )
+        }
     }
 }
 
@@ -182,8 +199,12 @@ pub fn rank(rank: u32) -> String {
 /// `14 allocs, 12 frees`.
 #[must_use]
 pub fn calls(report: &Report) -> String {
+    let nodes = match report.graphs.alloc_nodes {
+        0 => String::new(),
+        number => format!(", {}", plural(number, "allocating graph node")),
+    };
     format!(
-        "{}, {}",
+        "{}, {}{nodes}",
         plural(report.totals.allocs, "alloc"),
         plural(report.totals.frees, "free")
     )
@@ -221,7 +242,11 @@ pub fn peak_title(peak: u64, device: Option<u32>, name: &str, total: u64) -> Str
 /// `at 3.2 s, allocation 1,234`.
 #[must_use]
 pub fn peak_when(time_ns: u64, event: u64) -> String {
-    format!("at {}, allocation {}", duration(time_ns), count(event))
+    match event {
+        // A launch of a graph.
+        0 => format!("at {}", duration(time_ns)),
+        _ => format!("at {}, allocation {}", duration(time_ns), count(event)),
+    }
 }
 
 /// Column titles.
@@ -555,7 +580,8 @@ fn growth_beside(report: &Report) -> Vec<String> {
                 plural(growth.objects, &format!("more {}", object(kind))),
                 bytes(growth.bytes_each)
             ),
-            None => String::new(),
+            None if growth.is_own => String::new(),
+            None => ", in this process or another one: NVML does not say which".to_owned(),
         };
         Some(format!(
             "beside allocations, memory on {} grew by {} since {}{with}",
@@ -628,7 +654,7 @@ pub fn table_empty(at: crate::table::At) -> &'static str {
     use crate::table::At;
     match at {
         At::Peak => "no device memory was allocated",
-        At::Exit => "no device memory is live",
+        At::Exit => "nothing that was allocated on a device is live",
         At::Oom => "memory never ran out",
     }
 }

@@ -1,5 +1,6 @@
 //! One table, grouped as asked.
 
+use crate::account;
 use crate::attribution;
 use crate::clean;
 use crate::resolve::{Resolver, Stack};
@@ -8,7 +9,7 @@ use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, width};
 use crate::units;
-use oomhook_ledger::oom::Class;
+use oomhook_ledger::oom::{Class, Group as Failure};
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::StackId;
 use std::collections::HashMap;
@@ -87,6 +88,16 @@ pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Ve
     groups
 }
 
+/// A size probe is no failure, unless there is no other.
+fn last_failure(ledger: &Ledger) -> Option<&Failure> {
+    let groups = ledger.oom().groups().iter().enumerate();
+    let last = groups.max_by_key(|(number, group)| {
+        let is_probe = ledger.oom().class(*number, false) == Class::Probe;
+        (!is_probe, group.last_ns)
+    });
+    last.map(|(_, group)| group)
+}
+
 fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
     match at {
         At::Exit => ledger.rows().map(|(_, row)| (row, row.live)).collect(),
@@ -95,13 +106,7 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
             .map(|(_, row)| (row, ledger.at_peak(row)))
             .collect(),
         At::Oom => {
-            // A size probe is no failure, unless there is no other.
-            let groups = ledger.oom().groups().iter().enumerate();
-            let last = groups.max_by_key(|(number, group)| {
-                let is_probe = ledger.oom().class(*number, false) == Class::Probe;
-                (!is_probe, group.last_ns)
-            });
-            let last = last.map(|(_, group)| group);
+            let last = last_failure(ledger);
             let rows = last.map(|group| group.rows.as_slice()).unwrap_or_default();
             rows.iter()
                 .filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)))
@@ -141,6 +146,44 @@ fn look(stack: &Stack, label: impl Fn(&Frame) -> String) -> String {
     frames
         .map(|frame| format!("{} [{}]\n", label(frame), frame.library))
         .collect()
+}
+
+/// What was in use beside that, a line for each device.
+#[must_use]
+pub fn besides(ledger: &Ledger, at: At, style: &Style) -> String {
+    let known_devices = ledger.definitions().devices().iter();
+    let devices: Vec<u8> = known_devices
+        .filter_map(|device| u8::try_from(device.ordinal).ok())
+        .collect();
+    let last = last_failure(ledger);
+    let mut text = String::new();
+    for device in devices {
+        let lines = match at {
+            At::Peak => account::at_peak(ledger, device),
+            At::Exit => account::at_exit(ledger, device),
+            At::Oom => match last.filter(|group| group.device == Some(device)) {
+                Some(group) => account::at_failure(group),
+                None => continue,
+            },
+        };
+        let look = ledger.costs().latest(device);
+        let known = say::Known {
+            others: look.map_or(&[], |look| look.other_processes()),
+            all_others: look.is_some_and(|look| look.sample.others_known),
+            hidden_pools: !ledger.knows_pools(device),
+        };
+        if say::tells_more(&lines)
+            && let Some(used) = say::in_use(&lines, &known)
+        {
+            let gpu = say::gpu(Some(u32::from(device)));
+            let mark = format!("{}{gpu}  ", say::IN_USE);
+            text.push_str(&crate::text::paragraph(&mark, &used, style));
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("\n{text}")
 }
 
 /// The names of rows in so many columns. Where two look alike, what differs is put behind them.

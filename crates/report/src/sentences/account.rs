@@ -1,7 +1,7 @@
 //! What a device had in use, in one sentence.
 
-use super::{bytes, or_about};
-use crate::schema::LedgerLine;
+use super::{bytes, gpus, or_about, plural};
+use crate::schema::{LedgerLine, ProcessEnd};
 use oomhook_trace::record::Other;
 
 /// What is known of the device beside the lines of its account.
@@ -31,6 +31,48 @@ fn ledger_name(name: &str) -> &str {
 /// Lines of a ledger that are memory of this process's own making.
 fn is_own(name: &str) -> bool {
     matches!(name, "device" | "array" | "async" | "vmm" | "graph")
+}
+
+/// Lines of a ledger that this process has, and no allocation shows.
+#[must_use]
+pub fn is_hidden(name: &str) -> bool {
+    let is_anybodys = matches!(name, "other_processes" | "driver" | "rest" | "free");
+    !is_own(name) && !is_anybodys
+}
+
+/// Title of what is in use at the end.
+#[must_use]
+pub fn at_end_title(end: ProcessEnd) -> &'static str {
+    match end {
+        ProcessEnd::Running => "In use now",
+        ProcessEnd::Exit | ProcessEnd::ImmediateExit => "In use at exit",
+        ProcessEnd::Signal | ProcessEnd::Exec | ProcessEnd::Unfinished => "In use at the end",
+    }
+}
+
+/// Devices without an account.
+#[must_use]
+pub fn on_more_gpus(number: usize) -> String {
+    format!("and on {}", plural(number as u64, "more GPU"))
+}
+
+/// `nothing was allocated, but contexts and code take 712.0 MiB of GPU 0`.
+#[must_use]
+pub fn taken_besides(names: &[&str], size: u64, devices: &[Option<u32>]) -> String {
+    let names: Vec<&str> = names.iter().map(|name| ledger_name(name)).collect();
+    let names = match names.as_slice() {
+        [one] => (*one).to_owned(),
+        [one, other] => format!("{one} and {other}"),
+        several => format!(
+            "{} and others",
+            several.first().copied().unwrap_or_default()
+        ),
+    };
+    format!(
+        "nothing was allocated, but {names} take {} of {}",
+        bytes(size),
+        gpus(devices)
+    )
 }
 
 /// True if a ledger tells of more than what this process allocated.

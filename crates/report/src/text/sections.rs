@@ -86,18 +86,9 @@ impl Page<'_> {
         let Some(lines) = device.ledger.get("peak") else {
             return;
         };
-        let others = device
-            .latest
-            .as_ref()
-            .and_then(|look| look.others.as_deref());
-        let known = say::Known {
-            others: others.unwrap_or(&[]),
-            all_others: others.is_some(),
-            hidden_pools: report.hides_pools(device.device),
-        };
         if lines.iter().any(|line| line.name == "free")
             && say::tells_more(lines)
-            && let Some(used) = say::in_use(lines, &known)
+            && let Some(used) = super::at_end::account(report, device, "peak")
         {
             self.paragraph(&format!("  {}", say::IN_USE), &used);
         }
@@ -285,6 +276,10 @@ impl Page<'_> {
         let command = match verdict {
             Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
             Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
+            // It was watched, and has nothing but contexts.
+            Verdict::NoData if !report.contexts.is_empty() => {
+                format!("oomhook report {trace} --at exit")
+            }
             Verdict::NoData => "oomhook env".to_owned(),
             Verdict::CutShort => format!("oomhook report {trace} --by stack --at peak"),
             Verdict::Healthy { .. } => {
