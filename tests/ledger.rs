@@ -546,6 +546,73 @@ fn memory_of_graphs_is_retained_and_no_leak() {
 }
 
 #[test]
+fn objects_and_limits_go_with_their_context() {
+    for (is_reset, live) in [(false, 2), (true, 1)] {
+        let reset = [("RESET", "1")];
+        let ran = run("belongings", if is_reset { &reset } else { &[] });
+        let gone = 3 - live;
+        let objects = ran.report["objects"].as_array().expect("rows").iter();
+        for one in objects.filter(|one| one["kind"] != "graph") {
+            let facts = json!([
+                one["live"],
+                one["created"],
+                one["destroyed"],
+                one["released"]
+            ]);
+            assert_eq!(facts, json!([live, 3, 0, gone]), "{one:#}");
+        }
+        // 44 bytes of text.
+        let modules = &ran.report["cuda_modules"];
+        assert_eq!(
+            *modules,
+            json!({"live": live, "loaded": 3, "unloaded": 0, "released": gone, "image_bytes": 44 * live})
+        );
+        let contexts = ran.report["contexts"].as_array().expect("rows");
+        let facts: Vec<_> = contexts
+            .iter()
+            .map(|one| {
+                let function = &one["stack"][one["stack"].as_array().map_or(0, |stack| {
+                    stack
+                        .iter()
+                        .position(|frame| frame["function"] == one["site"])
+                        .unwrap_or(99)
+                })]["function"];
+                json!([one["kind"], function, one["destroyed_ns"].is_u64()])
+            })
+            .collect();
+        let wanted = [
+            json!(["explicit", "open_context", true]),
+            json!(["explicit", "open_context", false]),
+            json!(["primary", "open_primary", is_reset]),
+        ];
+        assert_eq!(facts, wanted);
+        let two = json!({"device": 0, "context": 1, "limit": "stack_size", "value": 4096});
+        let primary = json!({"device": 0, "limit": "stack_size", "value": 8192});
+        let limits = if is_reset {
+            json!([two])
+        } else {
+            json!([primary, two])
+        };
+        assert_eq!(ran.report["limits"], limits);
+        let stack = |bytes: u64| (bytes - 1024) * 270_336;
+        let limits = stack(4096) + if is_reset { 0 } else { stack(8192) };
+        account_is(
+            &ran,
+            0,
+            "exit",
+            &[
+                ("device", MIB),
+                ("contexts", live * 512 * MIB),
+                ("code", live * 2 * MIB),
+                ("launches", live * 91 * MIB),
+                ("limits", limits),
+                ("graph_execs", live * 8 * MIB),
+            ],
+        );
+    }
+}
+
+#[test]
 fn costs_outlive_the_events_that_are_thrown_away() {
     let ran = run("churned", &[("OOMHOOK_KEEP", "256KiB")]);
     account_is(

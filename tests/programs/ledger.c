@@ -302,6 +302,34 @@ static void at_once(int threads, int devices) {
 static void two_devices(void) { at_once(2, 2); }
 static void one_device(void) { at_once(4, 1); }
 
+/* Objects and limits of two contexts of the program's own and of the primary one; the first and the last go. */
+static void fill(CUcontext context, size_t stack) {
+    CUgraph graph = NULL;
+    CUevent event = NULL;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(launch(function(load(), "one")));
+    open_stream();
+    CHECK(cuEventCreate(&event, 0));
+    CHECK(cuGraphCreate(&graph, 0));
+    instantiate(graph);
+    deepen(stack);
+}
+
+static void belongings(void) {
+    CHECK(cuInit(0));
+    CUcontext one = open_context(0), two = open_context(0), primary = open_primary(0);
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    fill(one, 2048);
+    fill(two, 4096);
+    fill(primary, 8192);
+    /* It is still held once. */
+    CHECK(cuDevicePrimaryCtxRelease(0));
+    CHECK(cuCtxDestroy(one));
+    if (getenv("RESET") != NULL) CHECK(cuDevicePrimaryCtxReset(0));
+    CHECK(cuCtxSetCurrent(two));
+    hold(MIB);
+}
+
 /* What fails before there is anything, or for want of a device, tells nothing of those that are there. */
 static void nowhere(void) {
     CUcontext context = NULL;
@@ -329,6 +357,6 @@ int main(int argc, char **argv) {
           {"unloaded", unloaded}, {"launches", launches}, {"captured", captured},
           {"kernels", kernels}, {"limits", limits}, {"streams", streams}, {"graphs", graphs},
           {"growing", growing}, {"healthy", healthy}, {"crowd", crowd}, {"no room", no_room},
-          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"nowhere", nowhere}, {"churned", churned});
+          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"belongings", belongings}, {"nowhere", nowhere}, {"churned", churned});
     return 0;
 }

@@ -4,6 +4,7 @@ use crate::amount::Amount;
 use crate::announcements::{Announcements, Effect};
 use crate::anomalies::Anomalies;
 use crate::apart::Made;
+use crate::belongings::LimitsIn;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::costs::{CostKey, Costs, Look};
@@ -112,6 +113,7 @@ pub struct Ledger {
     pub(crate) costs: Costs,
     pub(crate) graphs: Graphs,
     pub(crate) limits: BTreeMap<(Option<u8>, u32), u64>,
+    pub(crate) limits_in: LimitsIn,
     pub(crate) totals: Totals,
     pub(crate) notes: Vec<String>,
     pub(crate) end: Option<End>,
@@ -193,6 +195,9 @@ impl Ledger {
             Some(DeedKind::Export) => self.export(deed),
             Some(DeedKind::Open) => self.shares.import(deed),
             Some(DeedKind::Unmeasured) => self.not_measured(deed),
+            Some(DeedKind::MadeIn) => self.made_in(deed),
+            Some(DeedKind::LimitIn) => self.limit_in(deed),
+            Some(DeedKind::ContextGone) => self.context_gone(deed),
             Some(kind) => self.pools.deed(deed, kind),
             None => {}
         }
@@ -280,14 +285,18 @@ impl Ledger {
                 handle,
                 bytes,
             } => {
-                if object == Object::Pool {
-                    self.pools.made(event, handle);
+                match object {
+                    Object::Pool => self.pools.made(event, handle),
+                    Object::GreenContext => self.contexts.create_green(handle, event),
+                    _ => {}
                 }
                 self.objects.create(event, object, handle, bytes);
             }
             What::Destroyed { object, handle } => {
-                if object == Object::Pool {
-                    self.destroy_pool(event, handle);
+                match object {
+                    Object::Pool => self.destroy_pool(event, handle),
+                    Object::GreenContext => self.contexts.end_green(handle, event.time_ns),
+                    _ => {}
                 }
                 self.objects.destroy(object, handle);
             }

@@ -40,6 +40,7 @@ pub mod announcements;
 pub mod anomalies;
 pub mod answers;
 mod apart;
+pub mod belongings;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;

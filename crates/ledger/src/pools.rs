@@ -409,7 +409,13 @@ impl Pools {
                     }
                 }
             }
-            DeedKind::Launches | DeedKind::Export | DeedKind::Open | DeedKind::Unmeasured => {}
+            DeedKind::Launches
+            | DeedKind::Export
+            | DeedKind::Open
+            | DeedKind::Unmeasured
+            | DeedKind::MadeIn
+            | DeedKind::LimitIn
+            | DeedKind::ContextGone => {}
         }
     }
 

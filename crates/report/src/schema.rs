@@ -704,6 +704,8 @@ pub struct Context {
     pub device: Option<u32>,
     /// Made by `cuCtxCreate`, not a primary one.
     pub explicit: bool,
+    /// `primary`, `explicit`, `green` (a part of the device, without memory of its own).
+    pub kind: &'static str,
     /// When it was seen first.
     pub time_ns: u64,
     /// When it was destroyed.
@@ -714,6 +716,8 @@ pub struct Context {
     pub label: Option<Rc<str>>,
     /// Its library.
     pub library: Option<Rc<str>>,
+    /// The stack that made it; empty if that was not seen.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A point of a device's use over time.
@@ -759,6 +763,10 @@ pub struct Modules {
     pub loaded: u64,
     /// Unloaded.
     pub unloaded: u64,
+    /// Gone with their context.
+    pub released: u64,
+    /// Bytes of the images that the living ones were loaded from, where known; on the device they take another size.
+    pub image_bytes: u64,
 }
 
 /// Objects of one kind that hold memory which no allocation call shows.
@@ -772,6 +780,8 @@ pub struct Objects {
     pub created: u64,
     /// Ever destroyed.
     pub destroyed: u64,
+    /// Gone with their context.
+    pub released: u64,
     /// Who made the living ones, most first.
     pub sites: Vec<ObjectSite>,
 }
@@ -793,6 +803,10 @@ pub struct ObjectSite {
     pub live: u64,
     /// How many were made.
     pub created: u64,
+    /// Bytes of the images that the living ones were loaded from, where known.
+    pub image_bytes: u64,
+    /// The stack that made the first one.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A limit that was set.
@@ -800,6 +814,9 @@ pub struct ObjectSite {
 pub struct Limit {
     /// On which device.
     pub device: Option<u32>,
+    /// Number of the context in `contexts`; absent for the device's primary one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// `stack_size`, `printf_fifo_size`, `malloc_heap_size`, or the driver's number.
     pub limit: String,
     /// The value asked for.

@@ -494,7 +494,7 @@ fn unused_contexts(report: &Report) -> Vec<String> {
     }
     let mut told: Vec<Option<u32>> = Vec::new();
     let mut notes = Vec::new();
-    for context in &report.contexts {
+    for context in report.contexts.iter().filter(|one| one.kind != "green") {
         let has_tried = report.oom.iter().any(|oom| oom.device == context.device);
         if is_used(context.device) || has_tried || told.contains(&context.device) {
             continue;

@@ -349,11 +349,18 @@ pub enum DeedKind {
     /// What a call took could not be measured, since others moved memory meanwhile; `subject` is the kind of cost,
     /// `value` by how many bytes the device's use grew while it ran, whoever's they were.
     Unmeasured = 9,
+    /// The object at `subject`, of kind `value`, was made in context `other`, which is not its device's primary one.
+    MadeIn = 10,
+    /// A limit of context `other`, which is not its device's primary one, was set: number `subject`, now `value`.
+    LimitIn = 11,
+    /// Context `subject` is gone, with its objects and limits; `value` is 0 for the device's primary one, `subject` then
+    /// may be 0.
+    ContextGone = 12,
 }
 
 impl DeedKind {
     /// Every kind.
-    pub const ALL: [DeedKind; 9] = [
+    pub const ALL: [DeedKind; 12] = [
         DeedKind::DefaultPool,
         DeedKind::CurrentPool,
         DeedKind::ImportedPool,
@@ -363,6 +370,9 @@ impl DeedKind {
         DeedKind::Export,
         DeedKind::Open,
         DeedKind::Unmeasured,
+        DeedKind::MadeIn,
+        DeedKind::LimitIn,
+        DeedKind::ContextGone,
     ];
 
     /// The kind with this wire number.

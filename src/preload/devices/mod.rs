@@ -175,6 +175,14 @@ pub fn look(device: u8) -> Option<(u64, u64)> {
     (code == Some(SUCCESS)).then_some((free as u64, total as u64))
 }
 
+/// A limit of the current context.
+#[cold]
+pub fn limit(number: c_int) -> Option<u64> {
+    let mut value = 0usize;
+    let code = driver!(c"cuCtxGetLimit" (*mut usize, c_int) (&mut value, number));
+    (code == Some(SUCCESS)).then_some(value as u64)
+}
+
 /// Total bytes of any device.
 #[cold]
 pub fn total(device: u8) -> Option<u64> {

@@ -8,7 +8,7 @@ use crate::preload::devices::Place;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
 use crate::preload::{costs, devices, nvml};
-use oomhook_trace::record::CostKind;
+use oomhook_trace::record::{CostKind, DeedKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -215,6 +215,7 @@ impl Recipe for DestroyContext {
             let context = self.context;
             let device = devices::device_of(context);
             devices::forget_context(context);
+            say_gone(call, context, device.unwrap_or(NO_DEVICE), true);
             if let Some(device) = device {
                 costs::context_is_gone(call, Place { context, device });
             }
@@ -228,9 +229,21 @@ impl Recipe for DestroyContext {
     }
 }
 
+/// What was in the context is gone as well.
+fn say_gone(call: &Call, context: u64, device: u8, explicit: bool) {
+    call.send(Raw {
+        a: context,
+        b: u64::from(explicit),
+        d: DeedKind::ContextGone as u64,
+        device,
+        ..Raw::new(Kind::Deed)
+    });
+}
+
 fn primary_is_gone(call: &Call, device: DeviceOrdinal) {
     let device = ordinal(device);
     let context = devices::forget_primary(device);
+    say_gone(call, context, device, false);
     costs::context_is_gone(call, Place { context, device });
 }
 

@@ -9,6 +9,7 @@ pub mod capture;
 pub mod context;
 pub mod failure;
 pub mod graph;
+pub mod image;
 pub mod import;
 pub mod info;
 pub mod memory;

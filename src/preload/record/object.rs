@@ -1,11 +1,13 @@
 //! Objects that hold memory which no allocation call shows: modules, libraries, graphs, streams, events, textures.
 
+use super::image::Image;
 use super::{Call, Recipe, failure};
+use crate::preload::costs::contexts;
 use crate::preload::costs::traffic::Scope;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::raw::{Kind, Raw};
 use crate::preload::{captures, costs, devices};
-use oomhook_trace::record::{CostKind, Object};
+use oomhook_trace::record::{CostKind, DeedKind, Object};
 use std::ffi::c_void;
 
 /// What an object costs that holds device memory.
@@ -24,6 +26,8 @@ pub struct Create {
     handle: *mut u64,
     /// Where it is, if that is not the current device.
     place: Option<u8>,
+    /// What it is made of.
+    image: Image,
 }
 
 impl Create {
@@ -34,7 +38,13 @@ impl Create {
             object,
             handle: handle.cast(),
             place: None,
+            image: Image::Unknown,
         }
+    }
+
+    /// Loaded from this.
+    pub fn of(self, image: Image) -> Create {
+        Create { image, ..self }
     }
 
     /// On this device, whichever is the current one.
@@ -82,10 +92,28 @@ impl Recipe for Create {
             ..Raw::new(Kind::Created)
         };
         call.send_here(Raw {
+            b: self.image.bytes(),
             space: self.object as u8,
             ..raw
         });
+        if let Some(context) = explicit_context(call) {
+            call.send(Raw {
+                a: handle,
+                b: self.object as u64,
+                c: context,
+                d: DeedKind::MadeIn as u64,
+                device,
+                ..Raw::new(Kind::Deed)
+            });
+        }
     }
+}
+
+/// The current context, if the program has made it by itself.
+fn explicit_context(call: &Call) -> Option<u64> {
+    let is_any = contexts::are_any_explicit();
+    let context = is_any.then(|| devices::current(call).context)?;
+    contexts::is_explicit(context).then_some(context)
 }
 
 /// Something is destroyed. Sent after success: nothing is released by address here, so no order can be mixed up.
@@ -231,12 +259,25 @@ impl Recipe for SetLimit {
         }
         if code == SUCCESS {
             let device = devices::current(call).device;
-            let raw = Raw {
-                a: self.limit as u64,
-                b: self.value,
-                ..Raw::new(Kind::Limit)
-            };
-            call.send_here(Raw { device, ..raw });
+            // The driver may have made something else of it.
+            let value = devices::limit(self.limit).unwrap_or(self.value);
+            let limit = self.limit as u64;
+            match explicit_context(call) {
+                Some(context) => call.send_here(Raw {
+                    a: limit,
+                    b: value,
+                    c: context,
+                    d: DeedKind::LimitIn as u64,
+                    device,
+                    ..Raw::new(Kind::Deed)
+                }),
+                None => call.send_here(Raw {
+                    a: limit,
+                    b: value,
+                    device,
+                    ..Raw::new(Kind::Limit)
+                }),
+            }
         }
     }
 }
