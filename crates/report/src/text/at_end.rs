@@ -7,15 +7,22 @@ use crate::sentences as say;
 /// Devices told of.
 const MOST: usize = 2;
 
-/// What this process has at the end on a device that no allocation shows.
-fn beside(device: &Device) -> u64 {
-    let lines = device.ledger.get("exit").into_iter().flatten();
+/// What this process has on a device that no allocation shows, line by line.
+fn hidden<'a>(device: &'a Device, when: &str) -> Vec<(&'a str, u64)> {
+    let lines = device.ledger.get(when).into_iter().flatten();
     let hidden = lines.filter(|line| say::is_hidden(&line.name));
-    hidden.map(|line| line.bytes).sum()
+    hidden
+        .map(|line| (line.name.as_str(), line.bytes))
+        .collect()
+}
+
+/// The sum at the end.
+fn beside(device: &Device) -> u64 {
+    hidden(device, "exit").iter().map(|line| line.1).sum()
 }
 
 impl Page<'_> {
-    /// For each device where the end differs from the peak.
+    /// For each device where that differs from the peak.
     pub(super) fn at_end(&mut self, report: &Report) {
         let is_used = report.devices.iter().any(|device| device.peak_bytes > 0);
         let mut devices: Vec<(&Device, u64)> = report
@@ -31,7 +38,8 @@ impl Page<'_> {
             .iter()
             .filter_map(|(device, _)| {
                 let at_end = account(report, device, "exit")?;
-                let is_news = account(report, device, "peak").as_ref() != Some(&at_end);
+                // What is allocated has a table of its own.
+                let is_news = hidden(device, "exit") != hidden(device, "peak");
                 is_news.then(|| (say::gpu(device.device), at_end))
             })
             .collect();
