@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod explain;
 mod symbols;
 
 fn main() -> std::process::ExitCode {

@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod doctor;
 mod env;
+mod explain;
 mod gate;
 mod library;
 mod names;
@@ -37,6 +38,7 @@ enum Verb {
     Report(report::Options),
     Snapshot(snapshot::Options),
     Check(check::Options),
+    Explain(explain::Options),
     Doctor(doctor::Options),
     Env(env::Options),
     Demo(demo::Options),
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
         Verb::Report(options) => finish("report", report::run(&options).map(|()| 0)),
         Verb::Snapshot(options) => finish("snapshot", snapshot::run(&options)),
         Verb::Check(options) => finish("check", check::run(&options)),
+        Verb::Explain(options) => finish("explain", explain::run(&options)),
         Verb::Doctor(options) => finish("doctor", doctor::run(&options)),
         Verb::Env(options) => finish("env", env::run(&options).map(|()| 0)),
         Verb::Demo(options) => demo::run(&options),

@@ -11,6 +11,7 @@
 //! | [`sites`] | blocks summed by site |
 //! | [`cache`] | what is inside a framework's cache: keys and ledger |
 //! | [`leaks`] | what is left at the end, and of which kind |
+//! | [`diagnosis`] | why memory ran out, and what helps |
 //! | [`objects`] | what holds memory that no allocation call shows |
 //! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
 //! | [`sharing`] | who has whose memory, over several processes |
@@ -35,6 +36,7 @@ pub mod baseline;
 pub mod cache;
 pub mod capacity;
 pub mod clean;
+pub mod diagnosis;
 pub mod failures;
 pub mod gate;
 pub mod held;

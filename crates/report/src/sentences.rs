@@ -8,6 +8,7 @@ use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
 mod account;
+mod advice;
 mod failures;
 mod gates;
 mod held;
@@ -16,6 +17,7 @@ mod pretended;
 pub use account::{
     Known, at_end_title, in_use, is_hidden, on_more_gpus, taken_besides, tells_more,
 };
+pub use advice::*;
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;

@@ -101,7 +101,8 @@ impl Page<'_> {
 }
 
 /// Breaks a text at its spaces.
-fn wrap(text: &str, columns: usize) -> Vec<String> {
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
