@@ -58,7 +58,12 @@ pub fn on_more_gpus(number: usize) -> String {
 
 /// `nothing was allocated, but contexts and code take 712.0 MiB of GPU 0`.
 #[must_use]
-pub fn taken_besides(names: &[&str], size: u64, devices: &[Option<u32>]) -> String {
+pub fn taken_besides(
+    names: &[&str],
+    size: u64,
+    estimated: bool,
+    devices: &[Option<u32>],
+) -> String {
     let names: Vec<&str> = names.iter().map(|name| ledger_name(name)).collect();
     let names = match names.as_slice() {
         [one] => (*one).to_owned(),
@@ -70,7 +75,7 @@ pub fn taken_besides(names: &[&str], size: u64, devices: &[Option<u32>]) -> Stri
     };
     format!(
         "nothing was allocated, but {names} take {} of {}",
-        bytes(size),
+        or_about(size, estimated),
         gpus(devices)
     )
 }
@@ -95,7 +100,14 @@ pub fn in_use(lines: &[LedgerLine], known: &Known<'_>) -> Option<String> {
     let own = sum_of(&is_own);
     let mut parts = Vec::new();
     if own > 0 {
-        parts.push(format!("{} allocated by this process", bytes(own)));
+        // How large arrays are the driver does not say.
+        let estimated = lines
+            .iter()
+            .any(|line| is_own(&line.name) && line.estimated);
+        parts.push(format!(
+            "{} allocated by this process",
+            or_about(own, estimated)
+        ));
     }
     let mut small: Vec<(String, u64, bool)> = Vec::new();
     let further = lines.iter().filter(|line| line.bytes > 0);

@@ -78,10 +78,12 @@ pub(super) fn account(report: &Report, device: &Device, when: &str) -> Option<St
 pub(super) fn taken_besides(report: &Report) -> Option<String> {
     let mut sums: Vec<(&str, u64)> = Vec::new();
     let mut devices: Vec<Option<u32>> = Vec::new();
+    let mut estimated = false;
     for device in report.devices.iter().filter(|device| beside(device) > 0) {
         devices.push(device.device);
         let lines = device.ledger.get("exit").into_iter().flatten();
         for line in lines.filter(|line| say::is_hidden(&line.name)) {
+            estimated |= line.estimated;
             match sums.iter_mut().find(|sum| sum.0 == line.name) {
                 Some(sum) => sum.1 += line.bytes,
                 None => sums.push((&line.name, line.bytes)),
@@ -91,5 +93,5 @@ pub(super) fn taken_besides(report: &Report) -> Option<String> {
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.1));
     let names: Vec<&str> = sums.iter().map(|sum| sum.0).collect();
     let bytes = sums.iter().map(|sum| sum.1).sum();
-    (!names.is_empty()).then(|| say::taken_besides(&names, bytes, &devices))
+    (!names.is_empty()).then(|| say::taken_besides(&names, bytes, estimated, &devices))
 }
