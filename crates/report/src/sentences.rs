@@ -14,9 +14,7 @@ mod gates;
 mod held;
 mod names;
 mod pretended;
-pub use account::{
-    Known, at_end_title, in_use, is_hidden, on_more_gpus, taken_besides, tells_more,
-};
+pub use account::*;
 pub use advice::*;
 pub use failures::*;
 pub use gates::*;

@@ -9,7 +9,7 @@ use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, width};
 use crate::units;
-use oomhook_ledger::oom::{Class, Group as Failure};
+use oomhook_ledger::oom::{Class, Group as OomGroup};
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::StackId;
 use std::collections::HashMap;
@@ -88,16 +88,6 @@ pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Ve
     groups
 }
 
-/// A size probe is no failure, unless there is no other.
-fn last_failure(ledger: &Ledger) -> Option<&Failure> {
-    let groups = ledger.oom().groups().iter().enumerate();
-    let last = groups.max_by_key(|(number, group)| {
-        let is_probe = ledger.oom().class(*number, false) == Class::Probe;
-        (!is_probe, group.last_ns)
-    });
-    last.map(|(_, group)| group)
-}
-
 fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
     match at {
         At::Exit => ledger.rows().map(|(_, row)| (row, row.live)).collect(),
@@ -106,13 +96,23 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
             .map(|(_, row)| (row, ledger.at_peak(row)))
             .collect(),
         At::Oom => {
-            let last = last_failure(ledger);
+            let last = latest_failure(ledger);
             let rows = last.map(|group| group.rows.as_slice()).unwrap_or_default();
             rows.iter()
                 .filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)))
                 .collect()
         }
     }
+}
+
+/// A size probe is no failure, unless there is no other.
+fn latest_failure(ledger: &Ledger) -> Option<&OomGroup> {
+    let groups = ledger.oom().groups().iter().enumerate();
+    let last = groups.max_by_key(|(number, group)| {
+        let is_probe = ledger.oom().class(*number, false) == Class::Probe;
+        (!is_probe, group.last_ns)
+    });
+    last.map(|(_, group)| group)
 }
 
 fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
@@ -155,7 +155,7 @@ pub fn besides(ledger: &Ledger, at: At, style: &Style) -> String {
     let devices: Vec<u8> = known_devices
         .filter_map(|device| u8::try_from(device.ordinal).ok())
         .collect();
-    let last = last_failure(ledger);
+    let last = latest_failure(ledger);
     let mut text = String::new();
     for device in devices {
         let lines = match at {

@@ -16,7 +16,8 @@ pub struct Known<'a> {
 }
 
 /// What a line of the ledger is called, if it is no memory that this process allocated.
-fn ledger_name(name: &str) -> &str {
+#[must_use]
+pub fn ledger_name(name: &str) -> &str {
     match name {
         "pool_idle" => "pool reserve",
         "launches" => "first launches",
@@ -24,12 +25,14 @@ fn ledger_name(name: &str) -> &str {
         "other_calls" => "other calls",
         "other_processes" => "other processes",
         "driver" => "the driver's own",
+        "rest" => "not explained",
         other => other,
     }
 }
 
 /// Lines of a ledger that are memory of this process's own making.
-fn is_own(name: &str) -> bool {
+#[must_use]
+pub fn is_own(name: &str) -> bool {
     matches!(name, "device" | "array" | "async" | "vmm" | "graph")
 }
 
