@@ -169,6 +169,9 @@ fn tables(
             table::group(&trace.ledger, &mut resolver, by, at, layer)
         });
         text.push_str(&table::render(&groups, &mut resolver, empty, &title, style));
+        if layer == Layer::Driver && by.is_some() {
+            text.push_str(&table::besides(&trace.ledger, at, style));
+        }
         notes.extend(resolver.notes());
     }
     let mut seen = HashSet::new();

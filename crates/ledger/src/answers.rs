@@ -2,6 +2,7 @@
 
 use crate::amount::Amount;
 use crate::anomalies::Anomalies;
+use crate::belongings::LimitIn;
 use crate::blocks::Block;
 use crate::contexts::{Contexts, Released};
 use crate::costs::Costs;
@@ -137,6 +138,12 @@ impl Ledger {
         self.limits
             .iter()
             .map(|((device, limit), value)| (*device, *limit, *value))
+    }
+
+    /// Limits of contexts that are not their device's primary one.
+    #[must_use]
+    pub fn limits_in(&self) -> &[LimitIn] {
+        &self.limits_in
     }
 
     /// Pools, as last seen.

@@ -23,6 +23,7 @@
 //! | [`graphs`] | nodes that allocate, and the memory that the driver keeps for graphs |
 //! | [`oom`] | failed allocations |
 //! | [`pools`] | memory pools: the driver's figures, and the books beside them |
+//! | [`reserve`] | what a pool had reserved at the peak |
 //! | [`shares`] | what was offered to other processes, and what was opened of theirs |
 //! | [`tensors`] | blocks inside a framework's cache |
 //! | [`holes`] | where in the cache's segments there is room |
@@ -41,6 +42,8 @@ pub mod amount;
 pub mod announcements;
 pub mod anomalies;
 pub mod answers;
+mod apart;
+pub mod belongings;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;
@@ -62,6 +65,7 @@ pub mod phases;
 mod pool_ends;
 pub mod pools;
 pub mod replay;
+pub mod reserve;
 pub mod rows;
 mod runs;
 pub mod series;

@@ -89,6 +89,12 @@ pub struct Group {
     /// Bytes of the device that lived then, space by space.
     #[serde(default)]
     pub tracked: Vec<(Space, u64)>,
+    /// The look at the device has told of all other processes.
+    #[serde(default)]
+    pub others_known: bool,
+    /// Memory came from pools of which the driver has not said what they reserve.
+    #[serde(default)]
+    pub hidden_pools: bool,
     /// Bytes that the device's pools kept and nobody used.
     #[serde(default)]
     pub pool_idle: u64,
@@ -282,6 +288,8 @@ impl OutOfMemory {
                 total: None,
                 rows: Vec::new(),
                 tracked: Vec::new(),
+                others_known: false,
+                hidden_pools: false,
                 pool_idle: 0,
                 taken: Vec::new(),
                 driver: 0,

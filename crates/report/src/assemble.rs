@@ -310,6 +310,7 @@ fn device(
             accounts
         }),
         costs: number.map_or_else(Vec::new, |number| costs(ledger, resolver, number)),
+        unmeasured_calls: number.map_or(0, |number| ledger.costs().not_apart(number)),
         latest: number.and_then(|number| latest(ledger, number)),
         over_time: number.map_or_else(Vec::new, |number| over_time::points(ledger, number)),
         untracked_growth: number.and_then(|number| over_time::growth(ledger, number)),
@@ -483,12 +484,18 @@ fn contexts(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Context> {
             let of_stack = |part: fn(&Stack) -> &Rc<str>| stack.as_deref().map(part).cloned();
             Context {
                 device: context.device.map(u32::from),
-                explicit: context.explicit,
+                explicit: context.explicit && !context.green,
+                kind: match (context.green, context.explicit) {
+                    (true, _) => "green",
+                    (_, true) => "explicit",
+                    _ => "primary",
+                },
                 time_ns: context.time_ns,
                 destroyed_ns: context.destroyed_ns,
                 site: of_stack(|stack| &stack.site),
                 label: of_stack(|stack| &stack.label),
                 library: of_stack(|stack| &stack.library),
+                stack: stack.map_or_else(|| Rc::from([]), |stack| Rc::clone(&stack.frames)),
             }
         })
         .collect()

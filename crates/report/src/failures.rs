@@ -123,6 +123,8 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         changed_since_ns: group.changes_since_ns,
         last_frees: last_frees(ledger, resolver, group),
         host: group.host,
+        others_known: on_device && group.others_known,
+        hidden_pools: on_device && group.hidden_pools,
         others: if on_device {
             group.others.clone()
         } else {

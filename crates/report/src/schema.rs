@@ -189,6 +189,8 @@ pub struct Device {
     pub ledger: BTreeMap<&'static str, Vec<LedgerLine>>,
     /// What calls took without saying so, by call and stack, the largest first.
     pub costs: Vec<CostSite>,
+    /// Calls that took or gave back memory while others did, and of which no look at the device has told what.
+    pub unmeasured_calls: u64,
     /// What the management library said last.
     pub latest: Option<DeviceLook>,
     /// The device's use over time.
@@ -385,6 +387,8 @@ pub enum LeakClass {
     Cached,
     /// It was made while the process was ending.
     DuringExit,
+    /// The driver keeps it for graphs.
+    Retained,
 }
 
 /// A frame.
@@ -562,6 +566,11 @@ pub struct Oom {
     pub host: Option<oomhook_trace::record::HostMemory>,
     /// Other processes on the device, as far as they can be known.
     pub others: Vec<oomhook_trace::record::Other>,
+    /// These are all.
+    pub others_known: bool,
+    /// Memory came from pools of which the driver has not said what they reserve.
+    #[serde(skip)]
+    pub hidden_pools: bool,
     /// The framework's cache on the device, if it has one.
     pub cache: Option<CacheThen>,
 }
@@ -722,6 +731,8 @@ pub struct Context {
     pub device: Option<u32>,
     /// Made by `cuCtxCreate`, not a primary one.
     pub explicit: bool,
+    /// `primary`, `explicit`, `green` (a part of the device, without memory of its own).
+    pub kind: &'static str,
     /// When it was seen first.
     pub time_ns: u64,
     /// When it was destroyed.
@@ -732,6 +743,8 @@ pub struct Context {
     pub label: Option<Rc<str>>,
     /// Its library.
     pub library: Option<Rc<str>>,
+    /// The stack that made it; empty if that was not seen.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A point of a device's use over time.
@@ -758,6 +771,8 @@ pub struct UntrackedGrowth {
     pub bytes: i64,
     /// Since when.
     pub since_ns: u64,
+    /// It is this process's; otherwise it may be another one's, since it is not known who has what.
+    pub is_own: bool,
     /// The kind of object whose number grew along with it, if one did.
     pub with: Option<oomhook_trace::record::Object>,
     /// How many more of these there were.
@@ -775,6 +790,10 @@ pub struct Modules {
     pub loaded: u64,
     /// Unloaded.
     pub unloaded: u64,
+    /// Gone with their context.
+    pub released: u64,
+    /// Bytes of the images that the living ones were loaded from, where known; on the device they take another size.
+    pub image_bytes: u64,
 }
 
 /// Objects of one kind that hold memory which no allocation call shows.
@@ -788,6 +807,8 @@ pub struct Objects {
     pub created: u64,
     /// Ever destroyed.
     pub destroyed: u64,
+    /// Gone with their context.
+    pub released: u64,
     /// Who made the living ones, most first.
     pub sites: Vec<ObjectSite>,
 }
@@ -809,6 +830,10 @@ pub struct ObjectSite {
     pub live: u64,
     /// How many were made.
     pub created: u64,
+    /// Bytes of the images that the living ones were loaded from, where known.
+    pub image_bytes: u64,
+    /// The stack that made the first one.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A limit that was set.
@@ -816,6 +841,9 @@ pub struct ObjectSite {
 pub struct Limit {
     /// On which device.
     pub device: Option<u32>,
+    /// Number of the context in `contexts`; absent for the device's primary one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// `stack_size`, `printf_fifo_size`, `malloc_heap_size`, or the driver's number.
     pub limit: String,
     /// The value asked for.

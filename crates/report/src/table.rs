@@ -1,5 +1,6 @@
 //! One table, grouped as asked.
 
+use crate::account;
 use crate::attribution;
 use crate::clean;
 use crate::resolve::{Resolver, Stack};
@@ -203,6 +204,44 @@ fn look(stack: &Stack, label: impl Fn(&Frame) -> String) -> String {
     frames
         .map(|frame| format!("{} [{}]\n", label(frame), frame.library))
         .collect()
+}
+
+/// What was in use beside that, a line for each device.
+#[must_use]
+pub fn besides(ledger: &Ledger, at: At, style: &Style) -> String {
+    let known_devices = ledger.definitions().devices().iter();
+    let devices: Vec<u8> = known_devices
+        .filter_map(|device| u8::try_from(device.ordinal).ok())
+        .collect();
+    let last = latest_failure(ledger);
+    let mut text = String::new();
+    for device in devices {
+        let lines = match at {
+            At::Peak => account::at_peak(ledger, device),
+            At::Exit => account::at_exit(ledger, device),
+            At::Oom => match last.filter(|group| group.device == Some(device)) {
+                Some(group) => account::at_failure(group),
+                None => continue,
+            },
+        };
+        let look = ledger.costs().latest(device);
+        let known = say::Known {
+            others: look.map_or(&[], |look| look.other_processes()),
+            all_others: look.is_some_and(|look| look.sample.others_known),
+            hidden_pools: !ledger.knows_pools(device),
+        };
+        if say::tells_more(&lines)
+            && let Some(used) = say::in_use(&lines, &known)
+        {
+            let gpu = say::gpu(Some(u32::from(device)));
+            let mark = format!("{}{gpu}  ", say::IN_USE);
+            text.push_str(&crate::text::paragraph(&mark, &used, style));
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("\n{text}")
 }
 
 /// The names of rows in so many columns. Where two look alike, what differs is put behind them.

@@ -109,6 +109,8 @@ fn failure(asked: u64, free: u64, sites: Vec<Site>, idle: u64) -> Oom {
         changed_since_ns: 0,
         last_frees: Vec::new(),
         host: None,
+        others_known: true,
+        hidden_pools: false,
         others: Vec::new(),
         cache: Some(cache),
     }

@@ -50,7 +50,7 @@ pub fn others_have(others: u64, total: u64, who: &[Other], would_be_free: u64) -
         "other processes hold {} of {}{}; without them {} would have been free",
         bytes(others),
         bytes(total),
-        super::failures::names(who, others),
+        super::account::names(who, others),
         bytes(would_be_free)
     )
 }
@@ -219,7 +219,7 @@ pub fn jumped(before: u64, now: u64, place: &str) -> String {
 pub fn beside_allocations(sum: u64, total: u64, parts: &[(&str, u64)]) -> String {
     let parts: Vec<String> = parts
         .iter()
-        .map(|(name, size)| format!("{} {}", super::failures::ledger_name(name), bytes(*size)))
+        .map(|(name, size)| format!("{} {}", super::ledger_name(name), bytes(*size)))
         .collect();
     format!(
         "{} of {} are no allocations: {}",

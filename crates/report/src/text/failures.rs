@@ -152,8 +152,13 @@ impl Page<'_> {
 
     /// Nothing where it would only say again what this process held.
     fn in_use(&mut self, oom: &Oom) {
+        let known = say::Known {
+            others: &oom.others,
+            all_others: oom.others_known,
+            hidden_pools: oom.hidden_pools,
+        };
         if say::tells_more(&oom.ledger)
-            && let Some(used) = say::in_use(&oom.ledger, &oom.others)
+            && let Some(used) = say::in_use(&oom.ledger, &known)
         {
             self.fact(say::IN_USE, &used);
         }

@@ -67,7 +67,7 @@ impl Page<'_> {
         }
         // Two accounts of nearly the same would be one too many.
         if !super::failures::tells_of(report, highest.device) {
-            self.account(highest);
+            self.account(report, highest);
         }
         if let Some(tensors) = cache.filter(|_| !is_told) {
             self.cached_peak(highest, tensors, top);
@@ -91,17 +91,13 @@ impl Page<'_> {
     }
 
     /// What else was in use at the peak.
-    fn account(&mut self, device: &Device) {
+    fn account(&mut self, report: &Report, device: &Device) {
         let Some(lines) = device.ledger.get("peak") else {
             return;
         };
-        let others = device
-            .latest
-            .as_ref()
-            .and_then(|look| look.others.as_deref());
         if lines.iter().any(|line| line.name == "free")
             && say::tells_more(lines)
-            && let Some(used) = say::in_use(lines, others.unwrap_or(&[]))
+            && let Some(used) = super::at_end::account(report, device, "peak")
         {
             self.paragraph(&format!("  {}", say::IN_USE), &used);
         }
@@ -301,6 +297,10 @@ impl Page<'_> {
             }
             Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
             Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
+            // It was watched, and has nothing but contexts.
+            Verdict::NoData if !report.contexts.is_empty() => {
+                format!("oomhook report {trace} --at exit")
+            }
             Verdict::NoData => "oomhook env".to_owned(),
             Verdict::CutShort => format!("oomhook report {trace} --by stack --at peak"),
             Verdict::Healthy { .. } => {
