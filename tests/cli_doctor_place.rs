@@ -233,6 +233,16 @@ fn what_cannot_be_watched_is_said_with_its_reason() {
         format!("#!{}\n", program.display()).as_bytes(),
     );
     let missing = executable(OsStr::new("orphan"), b"#!/no/such/interpreter\n");
+    let windows = executable(OsStr::new("windows"), b"#!/bin/sh\r\necho\r\n");
+    let nameless = executable(OsStr::new("nameless"), b"#! \n");
+    let bare = executable(OsStr::new("bare"), b"echo\n");
+    let cut = executable(OsStr::new("cut"), b"\x7fELF");
+    let behind_env = executable(
+        OsStr::new("behind-env"),
+        b"#!/usr/bin/env -S no-such-python -u\n",
+    );
+    let itself = executable(OsStr::new("itself"), b"#!x\n");
+    std::fs::write(&itself, format!("#!{}\n", itself.display())).expect("a file");
     // The first 20 bytes of an ELF file tell the machine.
     let mut elf = std::fs::read("/bin/sleep").expect("sleep");
     elf[18..20].copy_from_slice(&243u16.to_le_bytes());
@@ -279,6 +289,28 @@ fn what_cannot_be_watched_is_said_with_its_reason() {
         (
             &missing,
             "is a script for /no/such/interpreter, which is missing",
+            "oomhook doctor -- ",
+        ),
+        (
+            &windows,
+            "ends as lines do on Windows",
+            "oomhook doctor -- ",
+        ),
+        (&nameless, "names no interpreter", "oomhook doctor -- "),
+        (&bare, "only a shell can start it", "oomhook doctor -- "),
+        (
+            &cut,
+            "is damaged: an ELF file that ends early",
+            "oomhook doctor -- ",
+        ),
+        (
+            &behind_env,
+            "no-such-python: no such program",
+            "oomhook doctor -- ",
+        ),
+        (
+            &itself,
+            "names itself as its interpreter",
             "oomhook doctor -- ",
         ),
     ] {

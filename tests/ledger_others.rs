@@ -269,6 +269,68 @@ fn a_device_that_is_lost_is_said_once() {
 }
 
 #[test]
+fn each_device_that_is_lost_is_said() {
+    let lost = "nvmlDeviceGetMemoryInfo_v2#*=15";
+    let ran = run("contexts", &[("OOMHOOK_SIM_FAIL", lost)]);
+    for device in 0..2 {
+        notes_have(&ran, &format!("NVML does not answer for GPU {device}:"));
+    }
+}
+
+#[test]
+fn a_question_that_fails_once_changes_nothing() {
+    let settings = [
+        NEIGHBOURS,
+        ("OOMHOOK_SIM_RESERVE", "600MiB"),
+        ("OOMHOOK_SIM_FAIL", "nvmlDeviceGetMemoryInfo_v2#3=999"),
+        ("OOMHOOK_SAMPLE", "50ms"),
+    ];
+    let ran = run("healthy", &settings);
+    let points = ran.report["devices"][0]["over_time"].as_array();
+    let points = points.expect("points");
+    assert!(points.len() > 1);
+    for point in points {
+        assert_eq!(point["rest_bytes"], 0, "{points:#?}");
+    }
+    assert_eq!(ran.report["notes"], json!([]));
+}
+
+#[test]
+fn a_process_that_nvml_does_not_list_is_said() {
+    let ran = run("crowd", &[("OOMHOOK_SIM_PID", "none")]);
+    accounts_are(&ran, &CALLS, 512 * MIB);
+    notes_have(&ran, "NVML lists no process on GPU 0, not even this one");
+    let latest = &ran.report["devices"][0]["latest"];
+    assert_eq!(
+        (&latest["process_bytes"], &latest["others"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn what_a_neighbour_takes_is_no_growth_of_this_process() {
+    let settings = [
+        NEIGHBOURS,
+        ("OOMHOOK_SIM_NEIGHBOUR_GROWS", "8MiB"),
+        ("OOMHOOK_SAMPLE", "50ms"),
+    ];
+    let ran = run("healthy", &settings);
+    assert_eq!(ran.report["devices"][0]["untracked_growth"], Value::Null);
+    assert_eq!(ran.report["notes"], json!([]));
+    let unknown = [&settings[..], &[("OOMHOOK_SIM_PROCESS_BYTES", "off")]].concat();
+    let ran = run("healthy", &unknown);
+    let growth = &ran.report["devices"][0]["untracked_growth"];
+    assert_eq!(
+        (&growth["is_own"], &growth["with"]),
+        (&json!(false), &Value::Null)
+    );
+    notes_have(
+        &ran,
+        "in this process or another one: NVML does not say which",
+    );
+}
+
+#[test]
 fn looks_come_as_often_as_they_are_asked_for() {
     let points = |period: &str| {
         let ran = run("growing", &[("OOMHOOK_SAMPLE", period)]);
@@ -279,4 +341,31 @@ fn looks_come_as_often_as_they_are_asked_for() {
     assert!(points("50ms") >= 15);
     assert!((3..=13).contains(&points("off")));
     assert!((1..=8).contains(&points("1h")));
+}
+
+#[test]
+fn pools_that_do_not_answer_are_named_and_no_guess_is_made() {
+    let settings = [("OOMHOOK_SIM_FAIL", "cuMemPoolGetAttribute#*=801")];
+    let ran = run("crowd", &settings);
+    let accounts = &ran.report["devices"][0]["ledger"];
+    for when in ["peak", "oom", "exit"] {
+        let lines = closed(&accounts[when]);
+        let of = |name: &str| {
+            let found = lines.iter().find(|line| line.0 == name);
+            found.map(|line| line.1)
+        };
+        assert_eq!(of("pool_idle"), None, "{when}");
+        assert_eq!(
+            (of("async"), of("rest")),
+            (Some(10 * MIB), Some(22 * MIB)),
+            "{when}"
+        );
+    }
+    notes_have(
+        &ran,
+        "what the memory pools on GPU 0 keep beside the blocks in use is not known",
+    );
+    let said = text("crowd", &settings);
+    assert!(!said.contains("other processes"), "{said}");
+    assert!(!said.contains("contexts, code"), "{said}");
 }

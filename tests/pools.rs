@@ -86,6 +86,48 @@ fn each_pool_has_its_own_books_beside_the_drivers_figures() {
     assert!(text(&[&ran.trace]).contains("retained, not leaked"));
 }
 
+/// The peak's account: (name, bytes) without the rest and what is free.
+#[track_caller]
+fn peak(ran: &Ran) -> Vec<(&str, u64)> {
+    let lines = ran.report["devices"][0]["ledger"]["peak"].as_array();
+    let lines = lines.expect("lines").iter().map(|line| {
+        let name = line["name"].as_str().expect("a name");
+        (name, line["bytes"].as_u64().expect("a number"))
+    });
+    let lines: Vec<_> = lines.filter(|line| line.1 > 0).collect();
+    let sum: u64 = lines.iter().map(|line| line.1).sum();
+    assert_eq!(sum, 16 << 30, "{lines:?}");
+    lines.into_iter().filter(|line| line.0 != "free").collect()
+}
+
+#[test]
+fn the_reserve_is_counted_beside_what_lived_of_it_and_never_twice() {
+    for sample in ["20ms", "1h", "off"] {
+        let ran = pools("rounds", &[("OOMHOOK_SAMPLE", sample)]);
+        // 64 blocks of 22 MiB are 44 steps of the reserve to the byte.
+        if sample == "off" {
+            // Nobody has looked at the whole device.
+            let lines = &ran.report["devices"][0]["ledger"]["peak"];
+            assert_eq!(lines.as_array().map(Vec::len), Some(1), "{lines}");
+            assert_eq!(lines[0]["bytes"], 64 * 22 * MIB);
+        } else {
+            assert_eq!(peak(&ran), [("async", 64 * 22 * MIB)], "{sample}");
+        }
+        let exit = &ran.report["devices"][0]["ledger"]["exit"][0];
+        assert_eq!(exit["name"], "pool_idle");
+        assert_eq!(exit["bytes"], 64 * 22 * MIB);
+    }
+}
+
+#[test]
+fn a_reserve_that_was_given_back_is_told_by_its_high_mark() {
+    for sample in ["20ms", "1h"] {
+        let ran = pools("given back", &[("OOMHOOK_SAMPLE", sample)]);
+        let wanted = [("async", 30 * MIB), ("pool_idle", 2 * MIB)];
+        assert_eq!(peak(&ran), wanted, "{sample}");
+    }
+}
+
 #[test]
 fn a_trim_says_what_it_gave_back_where_the_pool_may_be_asked() {
     let ran = pools("trims", &[]);

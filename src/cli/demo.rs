@@ -121,6 +121,7 @@ fn launch() -> Result<ExitCode, String> {
         sim: (!gpu).then(String::new),
         output: Some(folder),
         capacity: None,
+        no_framework_cache: false,
         labels: Vec::new(),
         names: Default::default(),
         gate: Default::default(),

@@ -179,7 +179,7 @@ fn next(judgement: &Judgement, traces: &[Trace]) -> String {
             let process = &trace.header.process;
             // A process that was replaced by another program has two traces; what was judged has allocations.
             (gate.process.pid, &gate.process.host) == (process.pid, &process.host)
-                && trace.ledger.totals().allocs > 0
+                && trace.ledger.totals().allocs + trace.ledger.graphs().alloc_nodes > 0
         })
     };
     let trace = traces.iter().find(of_gate).or(traces.first());

@@ -6,9 +6,9 @@ use crate::cli::pattern;
 use crate::cli::traces::{self, Loaded, Trace};
 use crate::symbols::Files;
 use clap::{Args, ValueEnum};
-use oomhook_report::table::{self, At, By};
+use oomhook_report::table::{self, At, By, Layer};
 use oomhook_report::text::{self, Style};
-use oomhook_report::{Report, Reports, Suppressions, sentences, sharing};
+use oomhook_report::{Report, Reports, Suppressions, roles_table, sentences, sharing};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,9 @@ pub struct View {
     /// Print one table, of this instant
     #[arg(long, value_enum)]
     at: Option<Instant>,
+    /// In the table: blocks inside PyTorch's cache, instead of what the driver was asked for
+    #[arg(long, conflicts_with = "json")]
+    tensors: bool,
     /// In stacks (--by stack), also show frames of the Python interpreter
     #[arg(long, requires = "by")]
     all_frames: bool,
@@ -52,8 +55,10 @@ enum GroupBy {
     Stack,
     Api,
     Thread,
+    Phase,
     Space,
     Device,
+    Role,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,7 +96,7 @@ pub fn print(
     }
     let mut style = output::style_of_stdout();
     style.all_frames = view.all_frames;
-    if view.by.is_some() || view.at.is_some() {
+    if view.by.is_some() || view.at.is_some() || view.tensors {
         style.top = view.top.map_or(ROWS, |top| top as usize);
         return output::data(&tables(traces, named, symbols, view, &style));
     }
@@ -119,13 +124,19 @@ fn tables(
     style: &Style,
 ) -> String {
     let by = match view.by {
-        None | Some(GroupBy::Site) => By::Site,
-        Some(GroupBy::Library) => By::Library,
-        Some(GroupBy::Stack) => By::Stack,
-        Some(GroupBy::Api) => By::Api,
-        Some(GroupBy::Thread) => By::Thread,
-        Some(GroupBy::Space) => By::Space,
-        Some(GroupBy::Device) => By::Device,
+        None | Some(GroupBy::Site) => Some(By::Site),
+        Some(GroupBy::Library) => Some(By::Library),
+        Some(GroupBy::Stack) => Some(By::Stack),
+        Some(GroupBy::Api) => Some(By::Api),
+        Some(GroupBy::Thread) => Some(By::Thread),
+        Some(GroupBy::Phase) => Some(By::Phase),
+        Some(GroupBy::Space) => Some(By::Space),
+        Some(GroupBy::Device) => Some(By::Device),
+        Some(GroupBy::Role) => None,
+    };
+    let layer = match view.tensors {
+        true => Layer::Cache,
+        false => Layer::Driver,
     };
     let at = match view.at {
         None | Some(Instant::Peak) => At::Peak,
@@ -135,9 +146,7 @@ fn tables(
     let mut text = String::new();
     let mut notes: Vec<String> = Vec::new();
     for trace in traces {
-        let mut resolver = trace.resolver(symbols);
-        let groups = table::group(&trace.ledger, &mut resolver, by, at);
-        let mut title = sentences::table_title(at).to_owned();
+        let mut title = sentences::table_title(at, layer).to_owned();
         if traces.len() > 1 {
             let process = &trace.header.process;
             title = format!(
@@ -148,7 +157,21 @@ fn tables(
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&table::render(&groups, &mut resolver, at, &title, style));
+        let empty = sentences::table_empty(at, layer);
+        // What memory is for is told of all layers, each byte once.
+        let groups = by.is_none().then(|| {
+            notes.push(sentences::ROLES_ARE_ESTIMATES.to_owned());
+            roles_table::group(&trace.report(symbols), at)
+        });
+        let mut resolver = trace.resolver(symbols);
+        let groups = groups.unwrap_or_else(|| {
+            let by = by.unwrap_or(By::Site);
+            table::group(&trace.ledger, &mut resolver, by, at, layer)
+        });
+        text.push_str(&table::render(&groups, &mut resolver, empty, &title, style));
+        if layer == Layer::Driver && by.is_some() {
+            text.push_str(&table::besides(&trace.ledger, at, style));
+        }
         notes.extend(resolver.notes());
     }
     let mut seen = HashSet::new();
@@ -160,8 +183,14 @@ fn tables(
         .collect();
     let named = named.join(" ");
     let next = match by {
-        By::Stack => format!("oomhook report {named}"),
-        _ => format!("oomhook report {named} --by stack --at {}", word(at)),
+        Some(By::Stack) => format!("oomhook report {named}"),
+        _ => {
+            let tensors = if view.tensors { " --tensors" } else { "" };
+            format!(
+                "oomhook report {named} --by stack --at {}{tensors}",
+                word(at)
+            )
+        }
     };
     text.push_str(&format!("\n{}", sentences::next_after(&next)));
     text

@@ -296,6 +296,12 @@ pub fn path_of(address: usize) -> String {
     }
 }
 
+/// Paths of everything that is loaded.
+pub fn paths() -> Vec<String> {
+    let objects = scan().objects.into_iter();
+    objects.map(|object| object.path).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -129,3 +129,11 @@ def python(runner):
         return ran
 
     return run
+
+
+@pytest.fixture
+def gpus():
+    """How many GPUs there are."""
+    asked = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count())"], capture_output=True,
+                           text=True, check=True)
+    return int(asked.stdout)

@@ -1,7 +1,7 @@
 """What the library costs on a real GPU: the same programs without it, with stacks off and with native stacks, in turn,
 five rounds; medians, and ratios to the runs without it. Not a test.
 
-    OOMHOOK_ARTEFACTS=folder python3 tests/gpu/measure.py
+    OOMHOOK_ARTEFACTS=folder python3 tests/gpu/measure.py [tensors]
 """
 
 import json
@@ -20,6 +20,12 @@ MODES = {
     "stacks off": {"OOMHOOK_STACKS": "off"},
     "native stacks": {"OOMHOOK_STACKS": "native"},
     "all stacks": {},
+}
+TENSORS = {
+    "without": {},
+    "tensors off": {"OOMHOOK_TENSORS": "off"},
+    "tensors on": {},
+    "and no NVTX": {"NVTX_INJECTION64_PATH": "/nowhere"},
 }
 SAMPLING = {
     "without": {},
@@ -50,6 +56,18 @@ def compare(command, rounds, folder, modes=MODES):
         print(f"{name:28} {shown}", flush=True)
 
 
+def tensors(folder):
+    """Blocks inside PyTorch's cache, beside PyTorch's own recorder."""
+    for size in ("large", "small"):
+        print(f"training step, {size}", flush=True)
+        compare([sys.executable, str(HERE / "programs/step_time.py"), size], 5, folder, TENSORS)
+    loop = [sys.executable, str(HERE / "programs/empty_loop.py")]
+    compare(loop, 5, folder, TENSORS)
+    for recorder in ("python", "all"):
+        figure = statistics.median(run([*loop, recorder], {}, "without", folder)["pair-ns"] for _ in range(3))
+        print(f"PyTorch's own recorder, {recorder}: {figure:.1f} ns", flush=True)
+
+
 def name(folder):
     """Seconds that it takes to name a training's stacks, and the frames."""
     env = dict(os.environ, LD_PRELOAD=str(ARTEFACTS / "liboomhook.so"), OOMHOOK_REPORT="off",
@@ -67,6 +85,9 @@ def name(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
+        if sys.argv[1:] == ["tensors"]:
+            tensors(folder)
+            return
         program = pathlib.Path(folder) / "call_cost"
         subprocess.run(["nvcc", "-O2", "-std=c++17", str(HERE / "programs/call_cost.cpp"), "-o", str(program)], check=True)
         print("nanoseconds per call, static CUDA runtime")

@@ -273,6 +273,77 @@ static void overlap(void) {
     load();
 }
 
+/* Two threads at the same time, each on a device of its own: a context and what comes with it. */
+static pthread_barrier_t start;
+
+static void *work_on(void *device) {
+    CUcontext context = NULL;
+    CUstream stream = NULL;
+    pthread_barrier_wait(&start);
+    context = open_primary(device == NULL ? 0 : 1);
+    CHECK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 50; i++) {
+        CUfunction one = function(load(), "one");
+        CHECK(launch(one));
+        if (i % 10 == 0) CHECK(cuStreamCreate(&stream, 0));
+    }
+    return NULL;
+}
+
+static void at_once(int threads, int devices) {
+    pthread_t all[4];
+    CHECK(cuInit(0));
+    CHECK(pthread_barrier_init(&start, NULL, (unsigned)threads));
+    for (int i = 0; i < threads; i++)
+        CHECK(pthread_create(&all[i], NULL, work_on, i % devices == 0 ? NULL : &start));
+    for (int i = 0; i < threads; i++) CHECK(pthread_join(all[i], NULL));
+}
+
+static void two_devices(void) { at_once(2, 2); }
+static void one_device(void) { at_once(4, 1); }
+
+/* Objects and limits of two contexts of the program's own and of the primary one; the first and the last go. */
+static void fill(CUcontext context, size_t stack) {
+    CUgraph graph = NULL;
+    CUevent event = NULL;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(launch(function(load(), "one")));
+    open_stream();
+    CHECK(cuEventCreate(&event, 0));
+    CHECK(cuGraphCreate(&graph, 0));
+    instantiate(graph);
+    deepen(stack);
+}
+
+static void belongings(void) {
+    CHECK(cuInit(0));
+    CUcontext one = open_context(0), two = open_context(0), primary = open_primary(0);
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    fill(one, 2048);
+    fill(two, 4096);
+    fill(primary, 8192);
+    /* It is still held once. */
+    CHECK(cuDevicePrimaryCtxRelease(0));
+    CHECK(cuCtxDestroy(one));
+    if (getenv("RESET") != NULL) CHECK(cuDevicePrimaryCtxReset(0));
+    CHECK(cuCtxSetCurrent(two));
+    hold(MIB);
+}
+
+/* What fails before there is anything, or for want of a device, tells nothing of those that are there. */
+static void nowhere(void) {
+    CUcontext context = NULL;
+    CUstream stream = NULL;
+    EXPECT(3, cuStreamCreate(&stream, 0));
+    EXPECT(3, cuDevicePrimaryCtxRetain(&context, 0));
+    EXPECT(3, cuCtxCreate(&context, NULL, 0, 0));
+    CHECK(cuInit(0));
+    EXPECT(101, cuDevicePrimaryCtxRetain(&context, 9));
+    CHECK(cuCtxSetCurrent(open_primary(0)));
+    load();
+    hold(MIB);
+}
+
 /* Many events, so that early ones are thrown away. */
 static void churned(void) {
     use_device();
@@ -286,6 +357,6 @@ int main(int argc, char **argv) {
           {"unloaded", unloaded}, {"launches", launches}, {"captured", captured},
           {"kernels", kernels}, {"limits", limits}, {"streams", streams}, {"graphs", graphs},
           {"growing", growing}, {"healthy", healthy}, {"crowd", crowd}, {"no room", no_room},
-          {"threads", threads}, {"overlap", overlap}, {"churned", churned});
+          {"threads", threads}, {"overlap", overlap}, {"two devices", two_devices}, {"one device", one_device}, {"belongings", belongings}, {"nowhere", nowhere}, {"churned", churned});
     return 0;
 }

@@ -95,6 +95,35 @@ static void host_pool(void) {
     take(make_pool(CU_MEM_LOCATION_TYPE_HOST, 0), MIB, NULL);
 }
 
+/* --- the reserve at the peak --- */
+
+/* Rounds of which each fits the reserve of the one before; the third one is the highest. */
+static void rounds(void) {
+    use_device();
+    CUstream stream = new_stream();
+    CUmemoryPool pool = NULL;
+    CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+    keep_all(pool);
+    CUdeviceptr blocks[64];
+    for (int round = 0; round < 6; round++) {
+        size_t bytes = (20 + round % 3) * MIB;
+        for (int i = 0; i < 64; i++) blocks[i] = take_default(bytes, stream);
+        for (int i = 0; i < 64; i++) CHECK(cuMemFreeAsync(blocks[i], stream));
+        wait_ms(60);
+    }
+}
+
+/* All is given back long before anybody looks again; a pool that comes later had no part in the peak. */
+static void given_back(void) {
+    use_device();
+    CUstream stream = new_stream();
+    CUdeviceptr blocks[3];
+    for (int i = 0; i < 3; i++) blocks[i] = take_default(10 * MIB, stream);
+    for (int i = 0; i < 3; i++) CHECK(cuMemFreeAsync(blocks[i], stream));
+    CHECK(cuStreamSynchronize(stream));
+    take(make_pool(CU_MEM_LOCATION_TYPE_DEVICE, 0), 5 * MIB, stream);
+}
+
 /* --- destroyed with blocks in it --- */
 
 SITE static void destroy(CUmemoryPool pool) {
@@ -309,7 +338,7 @@ static void shared_files(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"books", books}, {"trims", trims}, {"waiting", waiting}, {"host pool", host_pool},
+    PARTS({"books", books}, {"rounds", rounds}, {"given back", given_back}, {"trims", trims}, {"waiting", waiting}, {"host pool", host_pool},
           {"destroyed early", destroyed_early}, {"other stream", other_stream},
           {"half released", half_released}, {"ipc", ipc}, {"shared files", shared_files});
     return 0;

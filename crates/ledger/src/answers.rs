@@ -2,12 +2,14 @@
 
 use crate::amount::Amount;
 use crate::anomalies::Anomalies;
+use crate::belongings::LimitIn;
 use crate::blocks::Block;
 use crate::contexts::{Contexts, Released};
 use crate::costs::Costs;
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
+use crate::history::Ended;
 use crate::ledger::{End, Ledger, ThreadUse, Totals};
 use crate::log::Log;
 use crate::objects::Objects;
@@ -21,6 +23,11 @@ use crate::vmm::{Hold, Physical};
 use oomhook_trace::{Space, ThreadId};
 
 impl Ledger {
+    /// Blocks that ended lately, the latest first.
+    pub fn ended(&self) -> impl Iterator<Item = &Ended> {
+        self.history.newest()
+    }
+
     /// Counts over the whole process.
     #[must_use]
     pub fn totals(&self) -> &Totals {
@@ -138,6 +145,12 @@ impl Ledger {
         self.limits
             .iter()
             .map(|((device, limit), value)| (*device, *limit, *value))
+    }
+
+    /// Limits of contexts that are not their device's primary one.
+    #[must_use]
+    pub fn limits_in(&self) -> &[LimitIn] {
+        &self.limits_in
     }
 
     /// Pools, as last seen.

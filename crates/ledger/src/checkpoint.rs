@@ -5,6 +5,7 @@
 use crate::amount::Amount;
 use crate::announcements::{Announcement, Effect};
 use crate::anomalies::Anomalies;
+use crate::belongings::LimitsIn;
 use crate::blocks::{Block, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::costs::Costs;
@@ -98,6 +99,7 @@ struct Saved {
     costs: Costs,
     graphs: Graphs,
     limits: Vec<((Option<u8>, u32), u64)>,
+    limits_in: LimitsIn,
     notes: Vec<String>,
     end: Option<End>,
     last_ns: u64,
@@ -192,6 +194,7 @@ impl Ledger {
             objects: self.objects.save(),
             costs: self.costs.clone(),
             graphs: self.graphs.clone(),
+            limits_in: self.limits_in.clone(),
             limits: self
                 .limits
                 .iter()
@@ -262,6 +265,7 @@ impl Ledger {
             costs: saved.costs,
             graphs: saved.graphs,
             limits: saved.limits.into_iter().collect(),
+            limits_in: saved.limits_in,
             notes: saved.notes,
             end: saved.end,
             last_ns: saved.last_ns,

@@ -21,6 +21,9 @@ pub struct Context {
     pub device: Option<u8>,
     /// Made by `cuCtxCreate`; otherwise a primary context, or one whose making was not seen.
     pub explicit: bool,
+    /// Made by `cuGreenCtxCreate`: a part of the device, with streams of its own and no memory.
+    #[serde(default)]
+    pub green: bool,
     /// When it was seen first.
     pub time_ns: u64,
     /// When it was destroyed.
@@ -55,6 +58,7 @@ impl Contexts {
             handle,
             device: event.device,
             explicit,
+            green: false,
             time_ns: event.time_ns,
             destroyed_ns: None,
             stack: 0,
@@ -79,6 +83,39 @@ impl Contexts {
                 }
             }
             None => {}
+        }
+    }
+
+    /// A green context was made. Nothing else speaks of it by its handle, so it has no number.
+    pub(crate) fn create_green(&mut self, handle: u64, event: &Event) {
+        self.contexts.push(Context {
+            handle,
+            device: event.device,
+            explicit: true,
+            green: true,
+            time_ns: event.time_ns,
+            destroyed_ns: None,
+            stack: event.stack,
+        });
+    }
+
+    pub(crate) fn end_green(&mut self, handle: u64, time_ns: u64) {
+        let mut all = self.contexts.iter_mut().rev();
+        let is_it =
+            |one: &&mut Context| one.green && one.handle == handle && one.destroyed_ns.is_none();
+        if let Some(context) = all.find(is_it) {
+            context.destroyed_ns = Some(time_ns);
+        }
+    }
+
+    /// The primary context of the device was reset, or released for the last time.
+    pub(crate) fn primary_gone(&mut self, device: Option<u8>, time_ns: u64) {
+        for context in &mut self.contexts {
+            let is_primary = !context.explicit && context.device == device;
+            if is_primary && context.destroyed_ns.is_none() {
+                context.destroyed_ns = Some(time_ns);
+                self.numbers.remove(&context.handle);
+            }
         }
     }
 
@@ -109,7 +146,7 @@ impl Contexts {
     pub(crate) fn reindex(&mut self) {
         let numbered = self.contexts.iter().zip(1..);
         self.numbers = numbered
-            .filter(|(context, _)| context.destroyed_ns.is_none())
+            .filter(|(context, _)| context.destroyed_ns.is_none() && !context.green)
             .map(|(context, number)| (context.handle, number))
             .collect();
     }
@@ -180,6 +217,9 @@ impl Ledger {
             Some(number) => self.taken_along(|block| block.context == number),
             None => Vec::new(),
         };
+        if let Some(device) = number.and_then(|number| self.contexts.get(number)?.device) {
+            self.costs.reopen(device);
+        }
         self.release_all(event, handle, slots, Cause::ContextDestroyed, number);
     }
 

@@ -1,5 +1,6 @@
 //! Device memory that calls took without saying so, and looks at whole devices.
 
+use crate::apart::{Joint, Made};
 use crate::hash::Map;
 use oomhook_trace::StackId;
 use oomhook_trace::record::{CallId, Cost, CostKind, Object, Other, Sample};
@@ -98,10 +99,25 @@ impl Look {
         }
     }
 
+    /// Bytes of this process, as they are counted for it alone, that nothing explains.
+    #[must_use]
+    pub(crate) fn rest_of_process(&self) -> Option<i64> {
+        let known = i128::from(self.tracked) + i128::from(self.pool_idle) + i128::from(self.costs);
+        let process = self.sample.process?;
+        i64::try_from(i128::from(process) - known).ok()
+    }
+
     /// Bytes in use by this process (and by nobody known) beside its allocations and what its pools keep.
     #[must_use]
     pub fn untracked(&self) -> i64 {
         self.rest().saturating_add(self.costs)
+    }
+
+    /// The same of this process alone; `None` where it is not known what it has.
+    #[must_use]
+    pub fn untracked_of_process(&self) -> Option<i64> {
+        self.rest_of_process()
+            .map(|rest| rest.saturating_add(self.costs))
     }
 
     /// How many objects of a kind lived.
@@ -136,6 +152,8 @@ pub struct Costs {
     every: u32,
     skipped: u32,
     latest: BTreeMap<u8, Look>,
+    /// Calls whose parts could not be told apart, by device.
+    joint: BTreeMap<u8, Joint>,
 }
 
 mod as_list {
@@ -165,16 +183,12 @@ impl Costs {
         if cost.bytes == Cost::ALL_BACK {
             return self.forget(cost.device, cost.time_ns);
         }
-        let mut key = CostKey {
+        let row = self.row(CostKey {
             device: cost.device,
             kind: cost.kind,
             call: cost.call,
             stack: cost.stack,
-        };
-        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
-            key.stack = 0;
-        }
-        let row = self.rows.entry(key).or_default();
+        });
         row.bytes = row.bytes.saturating_add(cost.bytes);
         row.calls += 1;
         row.estimated |= cost.estimated;
@@ -185,6 +199,63 @@ impl Costs {
             cost.bytes,
             cost.estimated,
         );
+    }
+
+    fn row(&mut self, mut key: CostKey) -> &mut CostRow {
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
+            key.stack = 0;
+        }
+        self.rows.entry(key).or_default()
+    }
+
+    /// What a call took could not be measured.
+    pub(crate) fn not_measured(&mut self, key: CostKey, time_ns: u64, seen: u64) {
+        let latest = self.latest.get(&key.device);
+        let before = latest.and_then(|look| look.rest_of_process());
+        let joint = self.joint.entry(key.device).or_default();
+        joint.call(key, time_ns, seen, before.unwrap_or(0));
+    }
+
+    /// A look tells what the calls took together that could not be told apart.
+    fn settle(&mut self, look: &mut Look, made: &Made) {
+        let device = look.sample.device;
+        let Some(mut joint) = self.joint.remove(&device) else {
+            return;
+        };
+        if joint.is_open() {
+            for share in joint.take_back() {
+                look.costs = look.costs.saturating_sub(share.bytes);
+                self.share(share.key, share.time_ns, -share.bytes, -share.calls);
+            }
+            if let Some(rest) = look.rest_of_process() {
+                for share in joint.shares(rest, look.sample.is_quiet, &self.rows, made) {
+                    look.costs = look.costs.saturating_add(share.bytes);
+                    self.share(share.key, share.time_ns, share.bytes, share.calls);
+                }
+            }
+        }
+        self.joint.insert(device, joint);
+    }
+
+    fn share(&mut self, key: CostKey, time_ns: u64, bytes: i64, calls: i64) {
+        let row = self.row(key);
+        row.bytes = row.bytes.saturating_add(bytes);
+        row.calls = row.calls.saturating_add_signed(calls);
+        row.estimated = true;
+        self.change(time_ns, key.device, key.kind, bytes, true);
+    }
+
+    /// A context has gone, and perhaps with it some of what was not told apart.
+    pub(crate) fn reopen(&mut self, device: u8) {
+        if let Some(joint) = self.joint.get_mut(&device) {
+            joint.reopen();
+        }
+    }
+
+    /// Calls on a device that took what no look has told yet.
+    #[must_use]
+    pub fn not_apart(&self, device: u8) -> u64 {
+        self.joint.get(&device).map_or(0, Joint::untold)
     }
 
     fn change(&mut self, time_ns: u64, device: u8, kind: CostKind, bytes: i64, estimated: bool) {
@@ -238,9 +309,15 @@ impl Costs {
             self.change(time_ns, device, kind, bytes.saturating_neg(), false);
         }
         self.rows.retain(|key, _| key.device != device);
+        self.joint.remove(&device);
     }
 
-    pub(crate) fn look(&mut self, look: Look) {
+    /// A look at a device; what calls took that could not be told apart is settled by it, unless something else may be what is
+    /// not explained.
+    pub(crate) fn look(&mut self, mut look: Look, made: Option<&Made>) {
+        if let Some(made) = made {
+            self.settle(&mut look, made);
+        }
         self.latest.insert(look.sample.device, look.clone());
         self.skipped += 1;
         if self.skipped <= self.every {

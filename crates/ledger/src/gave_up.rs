@@ -3,11 +3,15 @@
 use crate::amount::Amount;
 use crate::holes::CacheMap;
 use crate::ledger::Ledger;
-use crate::oom::{Failure, MOST_CHANGES, MOST_ROWS};
+use crate::oom::{Failure, MOST_CHANGES};
 use crate::rows::RowId;
+use crate::shapes::{self, Jumped, Rising};
 use oomhook_trace::told::Tensor;
 use oomhook_trace::{Event, Space, What};
 use serde::{Deserialize, Serialize};
+
+/// Rows of a cache that are kept of a failure.
+const MOST_TENSOR_ROWS: usize = 64;
 
 /// A cache at the moment of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +27,15 @@ pub struct CacheState {
     pub map: CacheMap,
     /// The largest rows of what was handed out, the largest first.
     pub rows: Vec<(RowId, Amount)>,
+    /// Of each of them: blocks that had come, blocks that had gone, and the nanoseconds that these had lived. A process that
+    /// dies of the failure frees everything afterwards, which says nothing of how it had used it.
+    pub lives: Vec<(u64, u64, u64)>,
     /// Rows that changed most lately, the largest change first.
     pub changes: Vec<(RowId, i64)>,
+    /// Rows that had been rising, the steepest first.
+    pub rising: Vec<Rising>,
+    /// Rows that held far more than ever before, those that hold most first.
+    pub jumped: Vec<Jumped>,
     /// Bytes that the cache was asked for, if it said that it gave up.
     pub asked: Option<u64>,
 }
@@ -43,7 +54,11 @@ impl Ledger {
             .map(|(id, row)| (id, row.live))
             .collect();
         rows.sort_by_key(|(id, live)| (std::cmp::Reverse(live.bytes), *id));
-        rows.truncate(MOST_ROWS);
+        rows.truncate(MOST_TENSOR_ROWS);
+        let lives = rows.iter().filter_map(|(id, _)| {
+            let row = self.tensors.row(*id)?;
+            Some((row.allocs, row.ended(), row.lived_ns))
+        });
         let now = self.present_window();
         let mut changes: Vec<(RowId, i64)> = of_device()
             .map(|(id, row)| (id, row.change(now)))
@@ -56,8 +71,11 @@ impl Ledger {
             reserved: cache.reserved,
             event: cache.allocs,
             map: self.cache_map(device).unwrap_or_default(),
+            lives: lives.collect(),
             rows,
             changes,
+            rising: shapes::rising(of_device(), self.tensors.allocs()),
+            jumped: shapes::jumped(of_device(), self.tensors.allocs()),
             asked: None,
         })
     }

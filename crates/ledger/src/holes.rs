@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Sizes told apart.
 const MOST_SIZES: usize = 16;
+/// Rows told of that keep segments.
+const MOST_PINNED: usize = 4;
 
 /// The segments of one device's cache, and the room in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +39,23 @@ pub struct CacheMap {
     pub sizes: Vec<(u64, u64)>,
     /// Bytes handed out that lie in no known segment.
     pub outside_bytes: u64,
+    /// Segments are mappings of physical memory, which can grow.
+    pub expandable: bool,
+    /// Whose blocks keep segments that are partly idle from being given back, the most idle bytes first.
+    pub pinned: Vec<Pinned>,
+}
+
+/// Idle bytes of segments in which one row has most of the blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The row.
+    pub row: RowId,
+    /// How many segments.
+    pub segments: u64,
+    /// Bytes in them that are not handed out.
+    pub idle_bytes: u64,
+    /// Bytes in them that are.
+    pub used_bytes: u64,
 }
 
 /// The driver's latest blocks and mappings: the cache hands out a new segment's first block in the same thread, at once.
@@ -53,12 +72,13 @@ impl Recent {
         self.next = (self.next + 1) % self.ring.len();
     }
 
-    /// The row of the latest one of this thread that holds the address; told once.
-    pub fn holding(&mut self, thread: ThreadId, address: u64) -> Option<RowId> {
-        let found = self
-            .ring
-            .iter_mut()
-            .find(|(of, start, bytes, _)| *of == thread && address.wrapping_sub(*start) < *bytes)?;
+    /// The row of one of this thread's latest ones that a block lies in, at least in part; told once. A block may reach from
+    /// an older mapping into new ones.
+    pub fn holding(&mut self, thread: ThreadId, address: u64, bytes: u64) -> Option<RowId> {
+        let end = address.saturating_add(bytes.max(1));
+        let found = self.ring.iter_mut().find(|(of, start, size, _)| {
+            *of == thread && address < start.saturating_add(*size) && *start < end
+        })?;
         let row = found.3;
         *found = (0, 0, 0, 0);
         Some(row)
@@ -78,23 +98,28 @@ impl Ledger {
     #[must_use]
     pub fn cache_map(&self, device: u8) -> Option<CacheMap> {
         self.tensors.cache(device)?;
-        let segments = self.segments(device);
-        let mut blocks: Vec<(u64, u64)> = self
+        let (segments, expandable) = self.segments(device);
+        let mut blocks: Vec<(u64, u64, RowId)> = self
             .tensors
             .blocks()
             .filter(|(_, block)| {
                 let row = self.tensors.row(block.row);
                 row.is_some_and(|row| row.key.device == Some(device))
             })
-            .map(|(address, block)| (address, block.bytes))
+            .map(|(address, block)| (address, block.bytes, block.row))
             .collect();
         blocks.sort_unstable();
-        let mut map = CacheMap::default();
+        let mut map = CacheMap {
+            expandable,
+            ..CacheMap::default()
+        };
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut pinned: BTreeMap<RowId, Pinned> = BTreeMap::new();
+        let mut here: BTreeMap<RowId, u64> = BTreeMap::new();
         let mut at = 0;
         for (start, bytes) in segments {
             let end = start.saturating_add(bytes);
-            while let Some((address, size)) = blocks.get(at)
+            while let Some((address, size, _)) = blocks.get(at)
                 && *address < start
             {
                 map.outside_bytes += size;
@@ -102,9 +127,11 @@ impl Ledger {
             }
             let mut free_from = start;
             let mut used = 0;
-            while let Some((address, size)) = blocks.get(at)
+            here.clear();
+            while let Some((address, size, row)) = blocks.get(at)
                 && *address < end
             {
+                *here.entry(*row).or_default() += 1;
                 map.hole(address.saturating_sub(free_from));
                 free_from = address.saturating_add(*size).max(free_from);
                 used += size;
@@ -116,19 +143,33 @@ impl Ledger {
             let idle = bytes.saturating_sub(used);
             map.idle_bytes += idle;
             map.idle_in += u64::from(idle > 0);
+            let most = here
+                .iter()
+                .max_by_key(|(row, blocks)| (**blocks, std::cmp::Reverse(**row)));
+            if let Some((row, _)) = most.filter(|_| idle > 0) {
+                let pinned = pinned.entry(*row).or_default();
+                pinned.row = *row;
+                pinned.segments += 1;
+                pinned.idle_bytes += idle;
+                pinned.used_bytes += used;
+            }
             if used == 0 {
                 map.empty_segments += 1;
                 map.empty_bytes += bytes;
             }
             *sizes.entry(bytes).or_default() += 1;
         }
-        map.outside_bytes += blocks[at..].iter().map(|(_, size)| size).sum::<u64>();
+        map.outside_bytes += blocks[at..].iter().map(|(_, size, _)| size).sum::<u64>();
         map.sizes = sizes.into_iter().rev().take(MOST_SIZES).collect();
+        map.pinned = pinned.into_values().collect();
+        map.pinned
+            .sort_by_key(|one| (std::cmp::Reverse(one.idle_bytes), one.row));
+        map.pinned.truncate(MOST_PINNED);
         Some(map)
     }
 
-    /// Start and length of the segments of a device's cache, by address.
-    fn segments(&self, device: u8) -> Vec<(u64, u64)> {
+    /// Start and length of the segments of a device's cache, by address; true if they are mappings.
+    fn segments(&self, device: u8) -> (Vec<(u64, u64)>, bool) {
         let is_the_caches = |row: RowId| {
             let row = self.rows.get(row);
             row.is_some_and(|row| row.serves_cache && row.key.device == Some(device))
@@ -154,6 +195,7 @@ impl Ledger {
             }
         }
         let mut joined: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+        let any_mapped = all.values().any(|segment| segment.is_mapped);
         let mut last_is_mapped = false;
         for (start, segment) in all {
             match joined.last_mut() {
@@ -166,7 +208,7 @@ impl Ledger {
             }
             last_is_mapped = segment.is_mapped;
         }
-        joined
+        (joined, any_mapped)
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::amount::Amount;
 use crate::announcements::{Announcements, Effect};
 use crate::anomalies::Anomalies;
+use crate::apart::Made;
+use crate::belongings::LimitsIn;
 use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
-use crate::costs::{Costs, Look};
+use crate::costs::{CostKey, Costs, Look};
 use crate::definitions::Definitions;
 use crate::devices::{DeviceUse, Devices};
 use crate::graphs::Graphs;
@@ -18,10 +20,13 @@ use crate::oom::{self, Failure, LastFree, OutOfMemory};
 use crate::phases::{Height, PhaseId, Phases};
 use crate::pools::Pools;
 use crate::rows::{Instant, Row, RowId, RowKey, Rows};
+use crate::shapes;
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
 use crate::vmm::{Hold, Mapping, Physical};
-use oomhook_trace::record::{Cost, Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object};
+use oomhook_trace::record::{
+    Cost, CostKind, Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object,
+};
 use oomhook_trace::told::{Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
@@ -115,6 +120,7 @@ pub struct Ledger {
     pub(crate) costs: Costs,
     pub(crate) graphs: Graphs,
     pub(crate) limits: BTreeMap<(Option<u8>, u32), u64>,
+    pub(crate) limits_in: LimitsIn,
     pub(crate) totals: Totals,
     pub(crate) notes: Vec<String>,
     pub(crate) end: Option<End>,
@@ -132,6 +138,20 @@ impl Ledger {
     #[must_use]
     pub fn pool_idle(&self, device: u8) -> u64 {
         self.pools.idle(Some(device))
+    }
+
+    /// The same at the device's peak, and whether that is an estimate; `None` if what its pools reserve was never told.
+    #[must_use]
+    pub fn pool_idle_at_peak(&self, device: u8) -> Option<(u64, bool)> {
+        let device = Some(device);
+        let peak = self.devices.get(device).map(|usage| usage.peak)?;
+        self.pools.idle_at_peak(device, &peak)
+    }
+
+    /// True if the driver has said what the device's pools reserve, or nothing came from one.
+    #[must_use]
+    pub fn knows_pools(&self, device: u8) -> bool {
+        self.pools.are_known(Some(device))
     }
 
     /// Takes in a record. Records must come in the order of the trace.
@@ -168,7 +188,8 @@ impl Ledger {
             Record::Sample(sample) => {
                 let device = Some(sample.device);
                 let tracked = self.devices.get(device).map_or(0, |usage| usage.live.bytes);
-                self.costs.look(Look {
+                let made = self.pools.are_known(device).then(|| self.made());
+                let look = Look {
                     sample: sample.clone(),
                     tracked,
                     pool_idle: self.pools.idle(device),
@@ -178,7 +199,8 @@ impl Ledger {
                         .map(|kind| (kind, self.objects.count(kind).live))
                         .filter(|(_, live)| *live > 0)
                         .collect(),
-                });
+                };
+                self.costs.look(look, made.as_ref());
             }
             Record::Deed(deed) => {
                 self.last_ns = self.last_ns.max(deed.time_ns);
@@ -195,9 +217,37 @@ impl Ledger {
             Some(DeedKind::Launches) => self.graphs.launches += deed.value,
             Some(DeedKind::Export) => self.export(deed),
             Some(DeedKind::Open) => self.shares.import(deed),
+            Some(DeedKind::Unmeasured) => self.not_measured(deed),
+            Some(DeedKind::MadeIn) => self.made_in(deed),
+            Some(DeedKind::LimitIn) => self.limit_in(deed),
+            Some(DeedKind::ContextGone) => self.context_gone(deed),
             Some(kind) => self.pools.deed(deed, kind),
             None => {}
         }
+    }
+
+    fn not_measured(&mut self, deed: &Deed) {
+        let Some(device) = deed.device else { return };
+        let key = CostKey {
+            device,
+            kind: CostKind::from_wire(deed.subject).unwrap_or(CostKind::Other),
+            call: deed.call,
+            stack: deed.stack,
+        };
+        self.costs.not_measured(key, deed.time_ns, deed.value);
+    }
+
+    /// How many objects were ever made that take memory, by purpose.
+    fn made(&self) -> Made {
+        let count = |kind| self.objects.count(kind).created;
+        Made::from([
+            (
+                CostKind::Code,
+                count(Object::Module) + count(Object::Library),
+            ),
+            (CostKind::Stream, count(Object::Stream)),
+            (CostKind::GraphExec, count(Object::GraphExec)),
+        ])
     }
 
     fn tensor(&mut self, tensor: &Tensor) {
@@ -206,10 +256,10 @@ impl Ledger {
             TensorWhat::Alloc { address, bytes } => {
                 self.tensor_succeeded(tensor, bytes);
                 // The first block in a new segment shows that the segment is the cache's.
-                if let Some(row) = self.recent.holding(tensor.thread, address)
-                    && let Some(row) = self.rows.get_mut(row)
-                {
-                    row.serves_cache = true;
+                while let Some(row) = self.recent.holding(tensor.thread, address, bytes) {
+                    if let Some(row) = self.rows.get_mut(row) {
+                        row.serves_cache = true;
+                    }
                 }
             }
             TensorWhat::Failed { requested } => self.tensor_failed(tensor, requested),
@@ -262,20 +312,24 @@ impl Ledger {
             }
             What::ContextDestroy { context } => self.destroy_context(event, context),
             What::Reset => self.reset(event),
-            What::PoolState { .. } => self.pools.state(event),
+            What::PoolState { .. } => self.pools.state(event, &self.devices),
             What::Created {
                 object,
                 handle,
                 bytes,
             } => {
-                if object == Object::Pool {
-                    self.pools.made(event, handle);
+                match object {
+                    Object::Pool => self.pools.made(event, handle),
+                    Object::GreenContext => self.contexts.create_green(handle, event),
+                    _ => {}
                 }
                 self.objects.create(event, object, handle, bytes);
             }
             What::Destroyed { object, handle } => {
-                if object == Object::Pool {
-                    self.destroy_pool(event, handle);
+                match object {
+                    Object::Pool => self.destroy_pool(event, handle),
+                    Object::GreenContext => self.contexts.end_green(handle, event.time_ns),
+                    _ => {}
                 }
                 self.objects.destroy(object, handle);
             }
@@ -478,6 +532,7 @@ impl Ledger {
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
             group.pool_idle = self.pools.idle(event.device);
+            group.hidden_pools = !self.pools.are_known(event.device);
             if let Some(device) = event.device {
                 let taken = self.costs.taken(device);
                 group.taken = taken
@@ -488,6 +543,7 @@ impl Ledger {
                     |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
                 let look = self.costs.latest(device).filter(recent);
                 group.others = look.map_or(Vec::new(), |look| look.other_processes().to_vec());
+                group.others_known = look.is_some_and(|look| look.sample.others_known);
                 group.driver = look.map_or(0, Look::driver);
             }
             group.changes = changes(&self.rows, event.device, self.last_ns);
@@ -499,6 +555,10 @@ impl Ledger {
             group.round = self.phases.round(phase);
             group.growth = growth;
             group.log = log;
+            let of_device = |(_, row): &(RowId, &Row)| {
+                row.key.space.is_device() && row.key.device == event.device
+            };
+            group.rising = shapes::rising(self.rows.iter().filter(of_device), self.totals.allocs);
         }
     }
 
@@ -572,7 +632,7 @@ impl Ledger {
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live += amount);
         let device = self.devices.get_mut(of);
-        self.pools.charge(block, of);
+        self.pools.charge(block, of, now.peak);
         device.spaces.get_mut(block.space).add(amount);
         if block.space.is_device() {
             device.grow(amount, self.totals.allocs, time_ns, phase);
@@ -595,7 +655,7 @@ impl Ledger {
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live -= amount);
         let device = self.devices.get_mut(of);
-        self.pools.discharge(block, of);
+        self.pools.discharge(block, of, now.peak);
         self.rows
             .buried(block.row, self.last_ns.saturating_sub(block.time_ns));
         device.spaces.get_mut(block.space).live -= amount;

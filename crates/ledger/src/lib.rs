@@ -23,6 +23,7 @@
 //! | [`graphs`] | nodes that allocate, and the memory that the driver keeps for graphs |
 //! | [`oom`] | failed allocations |
 //! | [`pools`] | memory pools: the driver's figures, and the books beside them |
+//! | [`reserve`] | what a pool had reserved at the peak |
 //! | [`shares`] | what was offered to other processes, and what was opened of theirs |
 //! | [`tensors`] | blocks inside a framework's cache |
 //! | [`holes`] | where in the cache's segments there is room |
@@ -30,6 +31,7 @@
 //! | [`log`] | the program's own output lines, a table of its steps, and where memory jumped |
 //! | [`phases`] | ranges and rounds of the program, and what lived in them |
 //! | [`growth`] | what each round of a phase leaves behind |
+//! | [`shapes`] | the shapes of that, as people know them |
 //! | [`series`] | live bytes over the life of the process |
 //! | [`anomalies`] | what was wrong with frees and registrations |
 //! | [`definitions`] | names, libraries, frames, stacks, threads, devices |
@@ -41,6 +43,8 @@ pub mod amount;
 pub mod announcements;
 pub mod anomalies;
 pub mod answers;
+mod apart;
+pub mod belongings;
 pub mod blocks;
 pub mod checkpoint;
 pub mod contexts;
@@ -63,9 +67,11 @@ pub mod phases;
 mod pool_ends;
 pub mod pools;
 pub mod replay;
+pub mod reserve;
 pub mod rows;
 mod runs;
 pub mod series;
+pub mod shapes;
 pub mod shares;
 pub mod tensors;
 pub mod vmm;

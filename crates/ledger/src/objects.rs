@@ -1,6 +1,7 @@
 //! Objects that hold memory which no allocation call shows: modules, graphs, streams, events, textures. Counted by kind,
 //! and by the place that made them.
 
+use crate::belongings::goes_with_its_context;
 use crate::hash::Map;
 use oomhook_trace::record::{CallId, Object};
 use oomhook_trace::{Event, StackId};
@@ -16,6 +17,8 @@ pub struct Count {
     pub created: u64,
     /// Ever destroyed.
     pub destroyed: u64,
+    /// Gone with their context.
+    pub released: u64,
     /// Bytes of the images of the living ones, where known.
     pub bytes: u64,
 }
@@ -42,6 +45,8 @@ pub struct Objects {
     sites: Vec<ObjectSite>,
     numbers: Map<(Object, StackId, CallId, Option<u8>), u32>,
     live: Map<(Object, u64), (u32, u64)>,
+    /// The context of those that are not in their device's primary one.
+    owners: Map<(Object, u64), u64>,
 }
 
 /// What a checkpoint keeps of them.
@@ -51,6 +56,7 @@ pub struct SavedObjects {
     counts: Vec<Count>,
     sites: Vec<ObjectSite>,
     live: Vec<(Object, u64, u32, u64)>,
+    owners: Vec<(Object, u64, u64)>,
 }
 
 impl Objects {
@@ -83,7 +89,33 @@ impl Objects {
         self.forget(object, handle, |count| count.destroyed += 1);
     }
 
+    /// A living one is in this context.
+    pub(crate) fn owned(&mut self, object: Object, handle: u64, context: u64) {
+        if self.live.contains_key(&(object, handle)) {
+            self.owners.insert((object, handle), context);
+        }
+    }
+
+    /// A context is gone, and what was in it; 0 for the primary one of the device.
+    pub(crate) fn gone_with(&mut self, context: u64, device: Option<u8>) {
+        let goes = |key: &(Object, u64), number: u32| {
+            let owner = self.owners.get(key).copied().unwrap_or(0);
+            let site = self.sites.get(number as usize);
+            let is_here = context != 0 || site.is_some_and(|site| site.device == device);
+            goes_with_its_context(key.0) && owner == context && is_here
+        };
+        let live = self.live.iter();
+        let gone: Vec<(Object, u64)> = live
+            .filter(|(key, (number, _))| goes(key, *number))
+            .map(|(key, _)| *key)
+            .collect();
+        for (object, handle) in gone {
+            self.forget(object, handle, |count| count.released += 1);
+        }
+    }
+
     fn forget(&mut self, object: Object, handle: u64, also: impl Fn(&mut Count)) {
+        self.owners.remove(&(object, handle));
         let Some((number, bytes)) = self.live.remove(&(object, handle)) else {
             return;
         };
@@ -119,6 +151,11 @@ impl Objects {
             live: live
                 .map(|((object, handle), (number, bytes))| (*object, *handle, *number, *bytes))
                 .collect(),
+            owners: self
+                .owners
+                .iter()
+                .map(|((object, handle), context)| (*object, *handle, *context))
+                .collect(),
         }
     }
 
@@ -136,6 +173,10 @@ impl Objects {
         let live = saved.live.into_iter();
         objects.live = live
             .map(|(object, handle, number, bytes)| ((object, handle), (number, bytes)))
+            .collect();
+        let owners = saved.owners.into_iter();
+        objects.owners = owners
+            .map(|(object, handle, context)| ((object, handle), context))
             .collect();
         objects
     }

@@ -7,6 +7,7 @@ use crate::growth::Growth;
 use crate::hash::Map;
 use crate::phases::PhaseId;
 use crate::rows::RowId;
+use crate::shapes::Rising;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,12 @@ pub struct Group {
     /// Bytes of the device that lived then, space by space.
     #[serde(default)]
     pub tracked: Vec<(Space, u64)>,
+    /// The look at the device has told of all other processes.
+    #[serde(default)]
+    pub others_known: bool,
+    /// Memory came from pools of which the driver has not said what they reserve.
+    #[serde(default)]
+    pub hidden_pools: bool,
     /// Bytes that the device's pools kept and nobody used.
     #[serde(default)]
     pub pool_idle: u64,
@@ -124,6 +131,9 @@ pub struct Group {
     /// Which instance of the phase it was, from 1.
     #[serde(default)]
     pub round: u64,
+    /// Rows that had been rising, the steepest first.
+    #[serde(default)]
+    pub rising: Vec<Rising>,
     /// What phases leave behind each time, as it was then.
     #[serde(default)]
     pub growth: Vec<Growth>,
@@ -281,6 +291,8 @@ impl OutOfMemory {
                 total: None,
                 rows: Vec::new(),
                 tracked: Vec::new(),
+                others_known: false,
+                hidden_pools: false,
                 pool_idle: 0,
                 taken: Vec::new(),
                 driver: 0,
@@ -295,6 +307,7 @@ impl OutOfMemory {
                 round: 0,
                 growth: Vec::new(),
                 log: 0,
+                rising: Vec::new(),
                 recovery: None,
                 ended_before: 0,
                 probe: None,

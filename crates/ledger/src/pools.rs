@@ -6,7 +6,9 @@
 use crate::amount::Amount;
 use crate::announcements::Origin;
 use crate::blocks::{Block, Class};
+use crate::devices::{Devices, Peak};
 use crate::hash::Map;
+use crate::reserve::{AtPeak, Figures};
 use crate::rows::RowId;
 use oomhook_trace::record::{Deed, DeedKind};
 use oomhook_trace::{Event, Space, What};
@@ -78,6 +80,28 @@ pub struct PoolUse {
     pub left_from: Option<RowId>,
     /// Blocks that were freed on another stream than the one they were allocated on.
     pub freed_elsewhere: u64,
+    /// What the driver said last, by itself.
+    pub(crate) latest: Option<Figures>,
+    /// At its device's latest peak.
+    pub(crate) at_peak: AtPeak,
+}
+
+impl PoolUse {
+    /// Bytes that it keeps and nobody uses. What lives is known at any moment, the driver's own count of it is as old as the
+    /// latest figures, so the two are told apart by the books; of a destroyed pool, which cannot be asked, by the figures.
+    #[must_use]
+    pub fn idle(&self) -> u64 {
+        let in_use = match self.destroyed {
+            Some(_) => self.used,
+            None => self.live.bytes,
+        };
+        self.reserved.saturating_sub(in_use)
+    }
+
+    /// Call before anything of it changes, with the number of its device's latest peak.
+    fn settle(&mut self, peak: u64) {
+        self.at_peak = AtPeak::of(peak, self);
+    }
 }
 
 /// Blocks of one site that were freed by another on another stream.
@@ -128,9 +152,32 @@ impl Pools {
     #[must_use]
     pub fn idle(&self, device: Option<u8>) -> u64 {
         let pools = self.books.iter().filter(|pool| pool.device == device);
-        pools
-            .map(|pool| pool.reserved.saturating_sub(pool.used))
-            .sum()
+        pools.map(PoolUse::idle).sum()
+    }
+
+    /// The same at the device's latest peak, which has this number and was at this time, and whether that is an estimate;
+    /// `None` if the driver has not said what a pool reserves that had a part in it.
+    #[must_use]
+    pub(crate) fn idle_at_peak(&self, device: Option<u8>, peak: &Peak) -> Option<(u64, bool)> {
+        let pools = self.books.iter().filter(|pool| pool.device == device);
+        let mut sum = (0, false);
+        for pool in pools {
+            match AtPeak::of(peak.number, pool).idle(peak.time_ns) {
+                Some((bytes, estimated)) => {
+                    sum.0 += bytes;
+                    sum.1 |= estimated && bytes > 0;
+                }
+                None => return None,
+            }
+        }
+        Some(sum)
+    }
+
+    /// True if the driver has said what each of the device's pools reserves that memory came from.
+    #[must_use]
+    pub(crate) fn are_known(&self, device: Option<u8>) -> bool {
+        let mut pools = self.books.iter().filter(|pool| pool.device == device);
+        pools.all(|pool| pool.latest.is_some() || pool.allocs == 0)
     }
 
     fn add(&mut self, book: PoolUse) -> Option<u32> {
@@ -244,17 +291,21 @@ impl Pools {
         }
     }
 
-    pub(crate) fn charge(&mut self, block: &Block, device: Option<u8>) {
+    /// A block lives from now on; `peak` is the number of the device's latest peak so far.
+    pub(crate) fn charge(&mut self, block: &Block, device: Option<u8>, peak: u64) {
         if let Some(number) = self.of(block, device) {
             let book = &mut self.books[number as usize];
+            book.settle(peak);
             book.live += block.amount();
             book.live_peak = book.live_peak.max(book.live.bytes);
         }
     }
 
-    pub(crate) fn discharge(&mut self, block: &Block, device: Option<u8>) {
+    /// A block lives no more.
+    pub(crate) fn discharge(&mut self, block: &Block, device: Option<u8>, peak: u64) {
         if let Some(number) = self.of(block, device) {
             let book = &mut self.books[number as usize];
+            book.settle(peak);
             book.live -= block.amount();
             if book.destroyed.is_some() && book.live.blocks == 0 {
                 // It went with its last block.
@@ -279,7 +330,7 @@ impl Pools {
         });
     }
 
-    pub(crate) fn state(&mut self, event: &Event) {
+    pub(crate) fn state(&mut self, event: &Event, devices: &Devices) {
         let What::PoolState {
             pool,
             used,
@@ -301,8 +352,17 @@ impl Pools {
             return;
         };
         let book = &mut self.books[number as usize];
-        book.asked = true;
+        // The call that the figures come from may not say where its pool is.
         book.device = event.device.or(book.device);
+        book.settle(devices.peak_number(book.device));
+        let figures = Figures {
+            time_ns: event.time_ns,
+            reserved,
+            high: reserved_high,
+        };
+        book.at_peak.learn(figures);
+        book.latest = Some(figures);
+        book.asked = true;
         book.used = used;
         book.reserved = reserved;
         book.threshold = threshold;
@@ -349,7 +409,13 @@ impl Pools {
                     }
                 }
             }
-            DeedKind::Launches | DeedKind::Export | DeedKind::Open => {}
+            DeedKind::Launches
+            | DeedKind::Export
+            | DeedKind::Open
+            | DeedKind::Unmeasured
+            | DeedKind::MadeIn
+            | DeedKind::LimitIn
+            | DeedKind::ContextGone => {}
         }
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use oomhook_ledger::Ledger;
 use oomhook_trace::Record;
-use oomhook_trace::record::{Cost, CostKind, Other, Sample};
+use oomhook_trace::record::{Cost, CostKind, Deed, DeedKind, Other, Sample};
 
 const MIB: u64 = 1 << 20;
 
@@ -37,6 +37,7 @@ fn sample(time_ns: u64, used: u64, process: Option<u64>, others: &[(u32, Option<
             })
             .collect(),
         others_known: true,
+        is_quiet: true,
     })
 }
 
@@ -193,4 +194,94 @@ fn a_figure_that_was_estimated_is_so_no_longer_once_it_is_gone() {
     ledger.apply(&cost(30, CostKind::Code, mib(4)));
     let taken = ledger.costs().taken(0);
     assert_eq!(taken[&CostKind::Code], (mib(4), false));
+}
+
+/// A call of which only the use of the device meanwhile is known.
+fn unmeasured(time_ns: u64, kind: CostKind, stack: u32, seen: u64) -> Record {
+    Record::Deed(Deed {
+        time_ns,
+        thread: 0,
+        device: Some(0),
+        call: 1,
+        stack,
+        kind: Some(DeedKind::Unmeasured),
+        subject: kind as u64,
+        value: seen,
+        other: 0,
+    })
+}
+
+/// A look while calls are under way.
+fn look_amid_calls(time_ns: u64, process: u64) -> Record {
+    let Record::Sample(quiet) = sample(time_ns, process, Some(process), &[]) else {
+        unreachable!("a sample was made");
+    };
+    Record::Sample(Sample {
+        is_quiet: false,
+        ..quiet
+    })
+}
+
+#[test]
+fn calls_that_could_not_be_told_apart_share_what_the_next_look_finds() {
+    let mut ledger = Ledger::default();
+    for record in [
+        cost(10, CostKind::Code, mib(2)),
+        unmeasured(20, CostKind::Code, 7, 64 * MIB),
+        unmeasured(21, CostKind::Code, 7, 0),
+        unmeasured(22, CostKind::Context, 8, 520 * MIB),
+    ] {
+        ledger.apply(&record);
+    }
+    assert_eq!(
+        (ledger.costs().sum(0), ledger.costs().not_apart(0)),
+        (mib(2), 3)
+    );
+    // An allocation is under way, whose bytes are found as well: the shares do not last.
+    ledger.apply(&look_amid_calls(30, 800 * MIB));
+    assert_eq!(ledger.costs().sum(0), mib(800));
+    ledger.apply(&sample(40, 518 * MIB, Some(518 * MIB), &[]));
+    let costs = ledger.costs();
+    assert_eq!((costs.sum(0), costs.not_apart(0)), (mib(518), 0));
+    let taken = costs.taken(0);
+    // Two modules at the price of the one that was measured, and what was seen of the context, each by the same factor.
+    let (context, code) = (taken[&CostKind::Context], taken[&CostKind::Code]);
+    assert!((mib(511)..=mib(513)).contains(&context.0), "{context:?}");
+    assert_eq!(context.0 + code.0, mib(518));
+    assert!(context.1 && code.1);
+    let row = |stack| costs.rows().into_iter().find(|row| row.0.stack == stack);
+    assert_eq!(
+        row(8).map(|row| (row.1.calls, row.1.estimated)),
+        Some((1, true))
+    );
+    assert_eq!(row(7).map(|row| row.1.calls), Some(2));
+    assert_eq!(row(2).map(|row| row.1.estimated), Some(false));
+    // At the instants of the calls, not of the look.
+    assert_eq!(
+        costs.taken_at(0, 21).get(&CostKind::Context),
+        Some(&(0, true))
+    );
+    assert_eq!(costs.taken_at(0, 22)[&CostKind::Context].0, context.0);
+    // What comes later is nobody's.
+    ledger.apply(&sample(50, 600 * MIB, Some(600 * MIB), &[]));
+    assert_eq!(ledger.costs().sum(0), mib(518));
+    assert_eq!(
+        ledger.costs().looks().last().map(|look| look.rest()),
+        Some(mib(82))
+    );
+}
+
+#[test]
+fn without_a_figure_of_this_process_nothing_is_shared() {
+    let mut ledger = Ledger::default();
+    for record in [
+        unmeasured(20, CostKind::Code, 7, 64 * MIB),
+        sample(30, 3 << 30, None, &[(4711, None)]),
+    ] {
+        ledger.apply(&record);
+    }
+    assert_eq!((ledger.costs().sum(0), ledger.costs().not_apart(0)), (0, 1));
+    // With the last context all is gone.
+    ledger.apply(&cost(40, CostKind::Context, Cost::ALL_BACK));
+    assert_eq!(ledger.costs().not_apart(0), 0);
 }

@@ -15,7 +15,8 @@ const NEAR_NS: u64 = 20_000_000;
 /// The parts that are known by themselves.
 struct Parts<'a> {
     spaces: Vec<(Space, u64)>,
-    pool_idle: u64,
+    /// Bytes, estimated.
+    pool_idle: (u64, bool),
     /// For what, bytes, estimated.
     taken: Vec<(CostKind, i64, bool)>,
     others: &'a [Other],
@@ -31,8 +32,9 @@ impl Parts<'_> {
             .iter()
             .map(|(space, bytes)| line(space.name(), *bytes, *space == Space::Array))
             .collect();
-        if self.pool_idle > 0 {
-            lines.push(line("pool_idle", self.pool_idle, self.borrowed));
+        let (idle, estimated) = self.pool_idle;
+        if idle > 0 {
+            lines.push(line("pool_idle", idle, estimated));
         }
         for kind in CostKind::ALL {
             let of_kind = self.taken.iter().filter(|taken| taken.0 == kind);
@@ -104,7 +106,7 @@ pub fn at_failure(group: &Group) -> Vec<LedgerLine> {
     };
     let parts = Parts {
         spaces: group.tracked.clone(),
-        pool_idle: group.pool_idle,
+        pool_idle: (group.pool_idle, false),
         taken: group.taken.clone(),
         others: &group.others,
         driver: group.driver,
@@ -127,7 +129,8 @@ pub fn at_peak(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
         return Vec::new();
     };
     let spaces = spaces.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    at(ledger, device, peak.time_ns, spaces, None)
+    let idle = ledger.pool_idle_at_peak(device).unwrap_or_default();
+    at(ledger, device, peak.time_ns, spaces, idle)
 }
 
 /// At the end.
@@ -138,8 +141,8 @@ pub fn at_exit(ledger: &Ledger, device: u8) -> Vec<LedgerLine> {
     let spaces = live
         .filter(|(space, bytes)| space.is_device() && *bytes > 0)
         .collect();
-    let idle = ledger.pool_idle(device);
-    at(ledger, device, ledger.last_ns(), spaces, Some(idle))
+    let idle = (ledger.pool_idle(device), false);
+    at(ledger, device, ledger.last_ns(), spaces, idle)
 }
 
 /// With what the look nearest to the instant found besides, which may be better known.
@@ -148,7 +151,7 @@ fn at(
     device: u8,
     time_ns: u64,
     spaces: Vec<(Space, u64)>,
-    pool_idle: Option<u64>,
+    pool_idle: (u64, bool),
 ) -> Vec<LedgerLine> {
     let costs = ledger.costs();
     let taken = costs.taken_at(device, time_ns);
@@ -160,7 +163,7 @@ fn at(
     let is_near = look.is_some_and(|look| look.sample.time_ns.abs_diff(time_ns) <= NEAR_NS);
     let parts = Parts {
         spaces,
-        pool_idle: pool_idle.unwrap_or_else(|| look.map_or(0, |look| look.pool_idle)),
+        pool_idle,
         taken,
         others: look.map_or(&[], Look::other_processes),
         driver: look.map_or(0, Look::driver),
@@ -172,7 +175,14 @@ fn at(
     };
     // What was not explained then is not explained now.
     let known: u64 = lines.iter().map(|line| line.bytes).sum();
-    let used = known.saturating_add_signed(look.rest());
+    let mut rest = look.rest();
+    if !ledger.knows_pools(device) {
+        // What pools kept then and nobody could see may be what lived of them at this instant, or the reverse.
+        let tracked: u64 = parts.spaces.iter().map(|(_, bytes)| *bytes).sum();
+        let more = i64::try_from(tracked.saturating_sub(look.tracked)).unwrap_or(i64::MAX);
+        rest = rest.saturating_sub(more).max(rest.min(0));
+    }
+    let used = known.saturating_add_signed(rest);
     let total = look.sample.total;
     let free = total.saturating_sub(used);
     close(lines, free, total)

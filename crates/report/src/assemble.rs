@@ -7,6 +7,7 @@ use crate::log;
 use crate::objects;
 use crate::pretended;
 use crate::resolve::{Depth, Resolver, Stack};
+use crate::roles::Roles;
 use crate::schema::{
     Anomalies, AnomalyBlock, AnomalyEnd, AnomalyEvent, Context, CostSite, Device, DeviceLook, Gone,
     Host, Oom, Peak, Process, ProcessEnd, Released, Report, SCHEMA_VERSION, SpaceUse, Thread, Tool,
@@ -17,7 +18,7 @@ use crate::sites;
 use crate::suppress::Suppressions;
 use crate::symbols::Symbols;
 use crate::units;
-use crate::{account, cache, failures, over_time, phases};
+use crate::{account, cache, diagnosis, failures, over_time, phases};
 use oomhook_ledger::anomalies::{Anomaly, Kind};
 use oomhook_ledger::contexts::ReleasedSpaces;
 use oomhook_ledger::devices::DeviceUse;
@@ -82,8 +83,20 @@ impl Report {
     ) -> Report {
         let found = leaks::find(ledger, resolver, &facts.suppressions);
         let process = process(header, ledger, facts);
-        let oom = failures::all(ledger, resolver, ended_badly(&process));
+        let roles = Roles::of(ledger, resolver);
+        let mut oom = failures::all(ledger, resolver, ended_badly(&process));
+        let situation = diagnosis::situation::of(header, ledger);
+        for oom in &mut oom {
+            oom.verdict = diagnosis::failure::diagnose(oom, &situation);
+        }
+        // What it died of has been told.
+        let findings = if oom.iter().any(|oom| oom.verdict.is_some()) {
+            Vec::new()
+        } else {
+            diagnosis::end::find(ledger, resolver, &roles, &found.leaks, &situation)
+        };
         let mut report = Report {
+            findings,
             schema_version: SCHEMA_VERSION,
             tool: Tool {
                 name: "oomhook".to_owned(),
@@ -92,7 +105,7 @@ impl Report {
             complete: facts.complete,
             damaged: facts.damaged,
             totals: totals(ledger),
-            devices: devices(ledger, resolver),
+            devices: devices(ledger, resolver, &roles),
             host: host(ledger),
             va: va(ledger),
             leaks: found.leaks,
@@ -130,6 +143,9 @@ impl Report {
         notes.extend(facts.notes.iter().cloned());
         notes.extend(ledger.notes().iter().cloned());
         notes.extend(sentences::notes(&report, ledger));
+        if situation.empties_cache_each_step {
+            notes.push(sentences::EMPTIES_CACHE.to_owned());
+        }
         if has_unknown_site(&report) {
             let setting = |name| header.environment.get(name).map(String::as_str);
             notes.extend(sentences::why_unknown(
@@ -227,7 +243,7 @@ fn space_use(usage: &oomhook_ledger::SpaceUse) -> SpaceUse {
 }
 
 /// Every device that the driver described or the process used.
-fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
+fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>, roles: &Roles) -> Vec<Device> {
     let definitions = ledger.definitions();
     let mut numbers: Vec<Option<u8>> = ledger
         .devices()
@@ -245,7 +261,7 @@ fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
         .map(|number| {
             let usage = ledger.device(number).unwrap_or(&none);
             let described = number.and_then(|number| definitions.device(number));
-            device(ledger, resolver, number, usage, described)
+            device(ledger, resolver, roles, number, usage, described)
         })
         .collect()
 }
@@ -253,6 +269,7 @@ fn devices(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Device> {
 fn device(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     number: Option<u8>,
     usage: &DeviceUse,
     described: Option<&DeviceRecord>,
@@ -261,7 +278,7 @@ fn device(
         .rows()
         .filter(|(_, row)| row.key.device == number && row.key.space.is_device())
         .map(|(_, row)| (row, ledger.at_peak(row)));
-    let sites = sites::collect(ledger, resolver, at_peak);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, at_peak);
     Device {
         device: number.map(u32::from),
         uuid: described.map_or_else(String::new, |device| uuid(&device.uuid)),
@@ -279,7 +296,7 @@ fn device(
             .into_iter()
             .map(|space| (space.name(), space_use(usage.spaces.get(space))))
             .collect(),
-        tensors: cache::of_device(ledger, resolver, number),
+        tensors: cache::of_device(ledger, resolver, roles, number),
         peak: Peak {
             bytes: usage.peak.bytes,
             time_ns: usage.peak.time_ns,
@@ -295,6 +312,7 @@ fn device(
             accounts
         }),
         costs: number.map_or_else(Vec::new, |number| costs(ledger, resolver, number)),
+        unmeasured_calls: number.map_or(0, |number| ledger.costs().not_apart(number)),
         latest: number.and_then(|number| latest(ledger, number)),
         over_time: number.map_or_else(Vec::new, |number| over_time::points(ledger, number)),
         untracked_growth: number.and_then(|number| over_time::growth(ledger, number)),
@@ -468,12 +486,18 @@ fn contexts(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Context> {
             let of_stack = |part: fn(&Stack) -> &Rc<str>| stack.as_deref().map(part).cloned();
             Context {
                 device: context.device.map(u32::from),
-                explicit: context.explicit,
+                explicit: context.explicit && !context.green,
+                kind: match (context.green, context.explicit) {
+                    (true, _) => "green",
+                    (_, true) => "explicit",
+                    _ => "primary",
+                },
                 time_ns: context.time_ns,
                 destroyed_ns: context.destroyed_ns,
                 site: of_stack(|stack| &stack.site),
                 label: of_stack(|stack| &stack.label),
                 library: of_stack(|stack| &stack.library),
+                stack: stack.map_or_else(|| Rc::from([]), |stack| Rc::clone(&stack.frames)),
             }
         })
         .collect()

@@ -204,6 +204,14 @@ pub enum Owner<'a> {
     Workspace(&'static str),
 }
 
+/// True for a library of kernels that works in memory of its own: what it takes is room to work in.
+#[must_use]
+pub fn is_working_library(library: &str) -> bool {
+    FAMILIES
+        .iter()
+        .any(|(_, family)| library.starts_with(family))
+}
+
 /// The library that owns what a frame asks for.
 #[must_use]
 pub fn owner(frame: Seen<'_>) -> Owner<'_> {

@@ -2,6 +2,7 @@
 
 use crate::attribution::{bare_name, file_name};
 use crate::schema::{Device, Report, Site};
+use crate::verdict::has_data;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ impl Baseline {
             metric: crate::sentences::METRIC_DEVICE.to_owned(),
             processes: reports
                 .iter()
-                .filter(|report| report.totals.allocs > 0)
+                .filter(|report| has_data(report))
                 .map(|report| BaselineProcess {
                     rank: report.process.rank,
                     program: program(report),

@@ -3,6 +3,7 @@
 
 use crate::account;
 use crate::resolve::{Resolver, Stack};
+use crate::roles::Roles;
 use crate::schema::{Change, LastFree, Oom, PhaseGrowth, Place};
 use crate::sites;
 use crate::{cache, log, phases};
@@ -38,7 +39,8 @@ pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>, ended_badly: bool) -> V
 pub fn one(ledger: &Ledger, resolver: &mut Resolver<'_>, number: usize) -> Option<Oom> {
     let failures = ledger.oom();
     let group = failures.groups().get(number)?;
-    Some(oom(ledger, resolver, group, failures.class(number, false)))
+    let class = failures.class(number, false);
+    Some(oom(ledger, resolver, group, class))
 }
 
 /// The latest failure tells how it went on.
@@ -72,9 +74,10 @@ fn is_same_failure(one: &Oom, other: &Oom) -> bool {
 }
 
 fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class) -> Oom {
+    let roles = &Roles::of_failure(ledger, resolver, group);
     let rows = group.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)));
-    let sites = sites::collect(ledger, resolver, lived);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, lived);
     // What a device has free says nothing about host memory.
     let on_device = !matches!(group.space, Some(Space::Pinned | Space::Registered));
     let stack = resolver.stack(group.stack);
@@ -105,6 +108,8 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         growth: growth(ledger, resolver, group),
         log: log::before(ledger, group),
         jump: log::jump_before(ledger, group),
+        rising: cache::rising(resolver, roles, &group.rising, |row| ledger.row(row)),
+        role: roles.get(group.stack),
         sites,
         verdict: None,
         thread: resolver.thread(group.thread),
@@ -114,11 +119,13 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         } else {
             Vec::new()
         },
-        cache: cache::at_failure(ledger, resolver, group),
+        cache: cache::at_failure(ledger, resolver, roles, group),
         changed: changes(resolver, &group.changes, |row| of_row(ledger, row)),
         changed_since_ns: group.changes_since_ns,
         last_frees: last_frees(ledger, resolver, group),
         host: group.host,
+        others_known: on_device && group.others_known,
+        hidden_pools: on_device && group.hidden_pools,
         others: if on_device {
             group.others.clone()
         } else {
@@ -165,10 +172,7 @@ pub(crate) fn changes(
             continue;
         };
         let of = place(&resolver.stack(stack));
-        match changes.iter_mut().find(|known| {
-            (&known.of.site, &known.of.library, &known.of.origin)
-                == (&of.site, &of.library, &of.origin)
-        }) {
+        match changes.iter_mut().find(|known| known.of.is_same(&of)) {
             Some(known) => known.bytes = known.bytes.saturating_add(*bytes),
             None => changes.push(Change { bytes: *bytes, of }),
         }

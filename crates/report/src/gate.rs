@@ -6,6 +6,7 @@ use crate::sentences as say;
 use crate::text::quoted;
 use crate::text::{Colour, Paint};
 use crate::units;
+use crate::verdict::has_data;
 use crate::verdict::{is_device, real_leaks};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -124,7 +125,7 @@ pub struct Grown {
 /// Judges every process. `unreadable` are traces that could not be read, in words.
 #[must_use]
 pub fn judge(reports: &[Report], unreadable: &[String], limits: &Limits) -> Judgement {
-    let judged: Vec<&Report> = reports.iter().filter(|one| one.totals.allocs > 0).collect();
+    let judged: Vec<&Report> = reports.iter().filter(|one| has_data(one)).collect();
     let mut notes = Vec::new();
     let mut unjudged = unreadable.to_vec();
     let mut gates = Vec::new();
@@ -158,7 +159,7 @@ pub fn judge(reports: &[Report], unreadable: &[String], limits: &Limits) -> Judg
     }
     let (lost, without_data): (Vec<&Report>, _) = reports
         .iter()
-        .filter(|one| one.totals.allocs == 0)
+        .filter(|one| !has_data(one))
         .partition(|one| !one.complete && one.process.end != ProcessEnd::Running);
     let verdict = if gates.iter().any(|gate| !gate.passed) {
         Verdict::Failed

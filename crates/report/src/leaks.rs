@@ -5,6 +5,8 @@ use crate::schema::{Leak, LeakClass, Site};
 use crate::sites;
 use crate::suppress::Suppressions;
 use oomhook_ledger::Ledger;
+use oomhook_trace::Space;
+use oomhook_trace::record::Object;
 use std::collections::HashMap;
 
 /// Fewer blocks than this do not make a trend.
@@ -38,7 +40,7 @@ pub fn find(ledger: &Ledger, resolver: &mut Resolver<'_>, suppressions: &Suppres
         .rows()
         .filter(|(_, row)| row.key.space.is_allocation())
         .map(|(_, row)| (row, row.live));
-    let sites = sites::collect(ledger, resolver, left);
+    let sites = sites::collect(ledger, resolver, ledger.totals().allocs, left);
     let classes = classify(ledger, resolver);
     let mut found = Leaks::default();
     for site in sites {
@@ -47,13 +49,26 @@ pub fn find(ledger: &Ledger, resolver: &mut Resolver<'_>, suppressions: &Suppres
             found.suppressed_blocks += site.blocks;
             continue;
         }
-        let class = classes.get(&key(&site)).copied();
+        let class = match kept_for_graphs(ledger, &site) {
+            true => Some(LeakClass::Retained),
+            false => classes.get(&key(&site)).copied(),
+        };
         found.leaks.push(Leak {
             class: class.unwrap_or(LeakClass::OneTime),
             site,
         });
     }
     found
+}
+
+/// Graphs have their memory from a pool that keeps it for their next launch. What is in use though no executable graph is
+/// left was lost by a node that nobody freed.
+fn kept_for_graphs(ledger: &Ledger, site: &Site) -> bool {
+    let device = site.device.and_then(|device| u8::try_from(device).ok());
+    let memory = device.and_then(|device| ledger.graphs().memory(device));
+    let is_idle = memory.is_some_and(|memory| memory.used == 0);
+    let has_owner = ledger.objects().count(Object::GraphExec).live > 0;
+    site.space == Space::Graph.name() && (is_idle || has_owner)
 }
 
 type Key = (

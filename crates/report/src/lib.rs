@@ -16,6 +16,7 @@
 //! | [`held`] | pools, graphs, physical and shared memory: keys and ledger |
 //! | [`sharing`] | who has whose memory, over several processes |
 //! | [`phases`] | what lived in phases, and what they left behind: keys and ledger |
+//! | [`roles`] | what blocks of a cache are for |
 //! | `pretended` | what the process was told differently |
 //! | [`merge`] | several processes as one report |
 //! | [`verdict`] | the one thing to say first |
@@ -50,6 +51,8 @@ pub mod over_time;
 pub mod phases;
 mod pretended;
 pub mod resolve;
+pub mod roles;
+pub mod roles_table;
 pub mod schema;
 pub mod sentences;
 pub mod settings;

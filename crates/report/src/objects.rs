@@ -14,6 +14,8 @@ pub fn modules(ledger: &Ledger) -> Modules {
         modules.live += count.live;
         modules.loaded += count.created;
         modules.unloaded += count.destroyed;
+        modules.released += count.released;
+        modules.image_bytes += count.bytes;
     }
     modules
 }
@@ -30,6 +32,7 @@ pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Objects> {
             live: count.live,
             created: count.created,
             destroyed: count.destroyed,
+            released: count.released,
             sites: sites(ledger, resolver, kind),
         })
         .collect()
@@ -49,6 +52,8 @@ pub fn sites(ledger: &Ledger, resolver: &mut Resolver<'_>, kind: Object) -> Vec<
             device: from.device.map(u32::from),
             live: from.count.live,
             created: from.count.created,
+            image_bytes: from.count.bytes,
+            stack: Rc::clone(&stack.frames),
         };
         let same = |known: &&mut ObjectSite| {
             (&known.label, &known.library, &known.call, known.device)
@@ -58,6 +63,7 @@ pub fn sites(ledger: &Ledger, resolver: &mut Resolver<'_>, kind: Object) -> Vec<
             Some(known) => {
                 known.live += one.live;
                 known.created += one.created;
+                known.image_bytes += one.image_bytes;
             }
             None => sites.push(one),
         }
@@ -66,17 +72,33 @@ pub fn sites(ledger: &Ledger, resolver: &mut Resolver<'_>, kind: Object) -> Vec<
     sites
 }
 
-/// The limits that the program set, by name.
+/// The limits that the program set, by name: those of primary contexts first.
 pub fn limits(ledger: &Ledger) -> Vec<Limit> {
-    let limits = ledger.limits().map(|(device, number, value)| Limit {
+    let primary = ledger.limits().map(|(device, number, value)| Limit {
         device: device.map(u32::from),
-        limit: match number {
-            0 => "stack_size".to_owned(),
-            1 => "printf_fifo_size".to_owned(),
-            2 => "malloc_heap_size".to_owned(),
-            other => other.to_string(),
-        },
+        context: None,
+        limit: limit_name(number),
         value,
     });
-    limits.collect()
+    let number = |handle: u64| {
+        let all = ledger.contexts().iter().enumerate();
+        let found = all.filter(|(_, one)| one.handle == handle && !one.green);
+        found.last().map(|(number, _)| number)
+    };
+    let others = ledger.limits_in().iter().map(|one| Limit {
+        device: one.device.map(u32::from),
+        context: number(one.context),
+        limit: limit_name(one.limit),
+        value: one.value,
+    });
+    primary.chain(others).collect()
+}
+
+fn limit_name(number: u32) -> String {
+    match number {
+        0 => "stack_size".to_owned(),
+        1 => "printf_fifo_size".to_owned(),
+        2 => "malloc_heap_size".to_owned(),
+        other => other.to_string(),
+    }
 }

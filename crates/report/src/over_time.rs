@@ -51,26 +51,43 @@ pub fn points(ledger: &Ledger, device: u8) -> Vec<Point> {
         .collect()
 }
 
-/// Growth after the start, which is its first third.
+/// A look, and the bytes beside the allocations then.
+type Seen<'a> = (&'a Look, i64);
+
+/// Growth after the start, which is its first third: of this process where what it has is known, else of all that nobody
+/// explains.
 pub fn growth(ledger: &Ledger, device: u8) -> Option<UntrackedGrowth> {
     let looks = of_device(ledger, device);
+    let own = looks.iter();
+    let own: Vec<Seen<'_>> = own
+        .filter_map(|look| Some((*look, look.untracked_of_process()?)))
+        .collect();
+    let is_own = own.len() >= LEAST_LOOKS && own.len() * 2 > looks.len();
+    let looks: Vec<Seen<'_>> = match is_own {
+        true => own,
+        false => looks
+            .into_iter()
+            .map(|look| (look, look.untracked()))
+            .collect(),
+    };
     let looks = looks.get(looks.len() / 3..)?;
     let (first, last) = (looks.first()?, looks.last()?);
-    let bytes = last.untracked().saturating_sub(first.untracked());
+    let bytes = last.1.saturating_sub(first.1);
     if looks.len() < LEAST_LOOKS || bytes < LEAST_GROWTH || !is_steady(looks) {
         return None;
     }
     let with = HOLDERS
         .into_iter()
-        .filter(|kind| last.count(*kind) > first.count(*kind))
+        .filter(|kind| last.0.count(*kind) > first.0.count(*kind))
         .map(|kind| (kind, fit(looks, kind)))
         .filter(|(_, fit)| *fit >= LEAST_FIT)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(kind, _)| kind);
-    let objects = with.map_or(0, |kind| last.count(kind) - first.count(kind));
+    let objects = with.map_or(0, |kind| last.0.count(kind) - first.0.count(kind));
     Some(UntrackedGrowth {
         bytes,
-        since_ns: first.sample.time_ns,
+        since_ns: first.0.sample.time_ns,
+        is_own,
         with,
         objects,
         bytes_each: (bytes.unsigned_abs()).checked_div(objects).unwrap_or(0),
@@ -78,9 +95,9 @@ pub fn growth(ledger: &Ledger, device: u8) -> Option<UntrackedGrowth> {
 }
 
 /// More in each third than in the one before: no single step.
-fn is_steady(looks: &[&Look]) -> bool {
-    let mean = |part: &[&Look]| {
-        let sum: i128 = part.iter().map(|look| i128::from(look.untracked())).sum();
+fn is_steady(looks: &[Seen<'_>]) -> bool {
+    let mean = |part: &[Seen<'_>]| {
+        let sum: i128 = part.iter().map(|look| i128::from(look.1)).sum();
         sum / part.len().max(1) as i128
     };
     let third = looks.len() / 3;
@@ -95,11 +112,11 @@ fn is_steady(looks: &[&Look]) -> bool {
 }
 
 /// The share of the variation that goes along with the number of these objects (the square of the correlation).
-fn fit(looks: &[&Look], kind: Object) -> f64 {
+fn fit(looks: &[Seen<'_>], kind: Object) -> f64 {
     let pairs = || {
         looks
             .iter()
-            .map(|look| (look.count(kind) as f64, look.untracked() as f64))
+            .map(|(look, bytes)| (look.count(kind) as f64, *bytes as f64))
     };
     let number = looks.len() as f64;
     let (sum_x, sum_y) = pairs().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));

@@ -1,10 +1,13 @@
 //! The JSON, key by key. Keys may be added; these keep their meaning. What this version does not measure yet is
 //! present and empty.
 
-pub use crate::cache::keys::{CacheThen, Segments, TensorPeak, Tensors};
+pub use crate::cache::keys::{CacheThen, RisingSite, Segments, TensorPeak, Tensors};
+use crate::diagnosis::Diagnosis;
 use crate::held::{Graphs, Ipc, OtherStreamFrees, Pool, Vmm};
 pub use crate::log::keys::{Log, LogJump, LogLine, LogStep};
 pub use crate::phases::keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
+use crate::roles::Role;
+use oomhook_ledger::shapes::Shape;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -63,6 +66,8 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// The program's own output lines.
     pub log: Log,
+    /// What the process would have died of, had it gone on: where that is plain to see, and it did not die of it.
+    pub findings: Vec<Diagnosis>,
     /// Threads that made a call.
     pub threads: Vec<Thread>,
     /// What the reader should know.
@@ -187,6 +192,8 @@ pub struct Device {
     pub ledger: BTreeMap<&'static str, Vec<LedgerLine>>,
     /// What calls took without saying so, by call and stack, the largest first.
     pub costs: Vec<CostSite>,
+    /// Calls that took or gave back memory while others did, and of which no look at the device has told what.
+    pub unmeasured_calls: u64,
     /// What the management library said last.
     pub latest: Option<DeviceLook>,
     /// The device's use over time.
@@ -332,6 +339,15 @@ pub struct Site {
     pub python_site: Option<Rc<str>>,
     /// The node of PyTorch's backward pass that asked: `AddmmBackward0`.
     pub autograd_node: Option<Rc<str>>,
+    /// What it is for, of a framework's cache: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// How its live bytes went over time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    /// Its stack's number in the trace.
+    #[serde(skip)]
+    pub stack_id: oomhook_trace::StackId,
     /// Its stack passes through the end of the process.
     #[serde(skip)]
     pub at_exit: bool,
@@ -374,6 +390,8 @@ pub enum LeakClass {
     Cached,
     /// It was made while the process was ending.
     DuringExit,
+    /// The driver keeps it for graphs.
+    Retained,
 }
 
 /// A frame.
@@ -528,10 +546,15 @@ pub struct Oom {
     pub log: Vec<LogLine>,
     /// The latest step before that needed much more memory than those before it, where a key of the program's lines had changed.
     pub jump: Option<LogJump>,
+    /// What had been rising, the steepest first.
+    pub rising: Vec<RisingSite>,
+    /// What it was to be for, where a framework's cache asked: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
     /// What lived then, largest first.
     pub sites: Vec<Site>,
     /// Diagnosis.
-    pub verdict: Option<OomVerdict>,
+    pub verdict: Option<Diagnosis>,
     /// The thread that asked.
     pub thread: Option<Rc<str>>,
     /// Of a series of halved requests: the last and smallest one that failed (`requested_bytes` is the first).
@@ -548,6 +571,11 @@ pub struct Oom {
     pub host: Option<oomhook_trace::record::HostMemory>,
     /// Other processes on the device, as far as they can be known.
     pub others: Vec<oomhook_trace::record::Other>,
+    /// These are all.
+    pub others_known: bool,
+    /// Memory came from pools of which the driver has not said what they reserve.
+    #[serde(skip)]
+    pub hidden_pools: bool,
     /// The framework's cache on the device, if it has one.
     pub cache: Option<CacheThen>,
 }
@@ -598,15 +626,18 @@ pub struct Place {
     pub site_frame: Option<usize>,
 }
 
-/// Diagnosis of an out-of-memory.
-#[derive(Clone, Debug, Serialize)]
-pub struct OomVerdict {
-    /// Kind.
-    pub class: String,
-    /// What speaks for it.
-    pub evidence: Vec<String>,
-    /// What to do.
-    pub advice: Vec<String>,
+impl Place {
+    /// True for the same site, reached by the same line of a program.
+    #[must_use]
+    pub fn is_same(&self, other: &Place) -> bool {
+        (&self.label, &self.library, &self.origin) == (&other.label, &other.library, &other.origin)
+    }
+
+    /// The line that a person can change, if it is known: one of Python's before one of a library.
+    #[must_use]
+    pub fn line(&self) -> &Rc<str> {
+        self.origin.as_ref().unwrap_or(&self.label)
+    }
 }
 
 /// What was wrong with frees and registrations.
@@ -705,6 +736,8 @@ pub struct Context {
     pub device: Option<u32>,
     /// Made by `cuCtxCreate`, not a primary one.
     pub explicit: bool,
+    /// `primary`, `explicit`, `green` (a part of the device, without memory of its own).
+    pub kind: &'static str,
     /// When it was seen first.
     pub time_ns: u64,
     /// When it was destroyed.
@@ -715,6 +748,8 @@ pub struct Context {
     pub label: Option<Rc<str>>,
     /// Its library.
     pub library: Option<Rc<str>>,
+    /// The stack that made it; empty if that was not seen.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A point of a device's use over time.
@@ -741,6 +776,8 @@ pub struct UntrackedGrowth {
     pub bytes: i64,
     /// Since when.
     pub since_ns: u64,
+    /// It is this process's; otherwise it may be another one's, since it is not known who has what.
+    pub is_own: bool,
     /// The kind of object whose number grew along with it, if one did.
     pub with: Option<oomhook_trace::record::Object>,
     /// How many more of these there were.
@@ -758,6 +795,10 @@ pub struct Modules {
     pub loaded: u64,
     /// Unloaded.
     pub unloaded: u64,
+    /// Gone with their context.
+    pub released: u64,
+    /// Bytes of the images that the living ones were loaded from, where known; on the device they take another size.
+    pub image_bytes: u64,
 }
 
 /// Objects of one kind that hold memory which no allocation call shows.
@@ -771,6 +812,8 @@ pub struct Objects {
     pub created: u64,
     /// Ever destroyed.
     pub destroyed: u64,
+    /// Gone with their context.
+    pub released: u64,
     /// Who made the living ones, most first.
     pub sites: Vec<ObjectSite>,
 }
@@ -792,6 +835,10 @@ pub struct ObjectSite {
     pub live: u64,
     /// How many were made.
     pub created: u64,
+    /// Bytes of the images that the living ones were loaded from, where known.
+    pub image_bytes: u64,
+    /// The stack that made the first one.
+    pub stack: Rc<[Rc<Frame>]>,
 }
 
 /// A limit that was set.
@@ -799,6 +846,9 @@ pub struct ObjectSite {
 pub struct Limit {
     /// On which device.
     pub device: Option<u32>,
+    /// Number of the context in `contexts`; absent for the device's primary one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// `stack_size`, `printf_fifo_size`, `malloc_heap_size`, or the driver's number.
     pub limit: String,
     /// The value asked for.

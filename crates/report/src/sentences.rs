@@ -7,19 +7,27 @@ use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::Class;
 use oomhook_trace::record::Object;
 
+mod account;
 mod advice;
+mod cache;
+mod evidence;
 mod failures;
 mod gates;
 mod held;
 mod log;
 mod names;
+mod phases;
 mod pretended;
+pub use account::*;
 pub use advice::*;
+pub use cache::*;
+pub use evidence::*;
 pub use failures::*;
 pub use gates::*;
 pub use held::freed_while_open;
 pub use log::*;
 pub use names::*;
+pub use phases::*;
 pub use pretended::*;
 
 /// `1 block`, `2 blocks`.
@@ -33,6 +41,13 @@ pub fn blocks(number: u64) -> String {
 pub fn plural(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(number))
+}
+
+/// `2.0 MiB`, `about 2.0 MiB`.
+#[must_use]
+pub fn or_about(size: u64, estimated: bool) -> String {
+    let about = if estimated { "about " } else { "" };
+    format!("{about}{}", bytes(size))
 }
 
 /// `GPU 0`.
@@ -96,12 +111,27 @@ pub const NO_LEAK: &str = "no leak";
 
 /// Nothing leaked, and what lives all the same.
 #[must_use]
-pub fn no_leak(caches: bool, at_exit: bool) -> &'static str {
-    match (caches, at_exit) {
-        (false, false) => NO_LEAK,
-        (true, false) => "no leak (only caches are live)",
-        (false, true) => "no leak (only what was made during exit is live)",
-        (true, true) => "no leak (only caches, and what was made during exit, are live)",
+pub fn no_leak(caches: bool, at_exit: bool, graphs: bool) -> String {
+    let live = [
+        (caches, "caches"),
+        (graphs, "what the driver keeps for graphs"),
+        (at_exit, "what was made during exit"),
+    ];
+    let live: Vec<&str> = live
+        .into_iter()
+        .filter(|one| one.0)
+        .map(|one| one.1)
+        .collect();
+    match live.as_slice() {
+        [] => NO_LEAK.to_owned(),
+        ["caches"] => format!("{NO_LEAK} (only caches are live)"),
+        [one] => format!("{NO_LEAK} (only {one} is live)"),
+        [first, others @ ..] => {
+            format!(
+                "{NO_LEAK} (only {first}, and {}, are live)",
+                others.join(", and ")
+            )
+        }
     }
 }
 
@@ -177,8 +207,12 @@ pub fn rank(rank: u32) -> String {
 /// `14 allocs, 12 frees`.
 #[must_use]
 pub fn calls(report: &Report) -> String {
+    let nodes = match report.graphs.alloc_nodes {
+        0 => String::new(),
+        number => format!(", {}", plural(number, "allocating graph node")),
+    };
     format!(
-        "{}, {}",
+        "{}, {}{nodes}",
         plural(report.totals.allocs, "alloc"),
         plural(report.totals.frees, "free")
     )
@@ -216,7 +250,11 @@ pub fn peak_title(peak: u64, device: Option<u32>, name: &str, total: u64) -> Str
 /// `at 3.2 s, allocation 1,234`.
 #[must_use]
 pub fn peak_when(time_ns: u64, event: u64) -> String {
-    format!("at {}, allocation {}", duration(time_ns), count(event))
+    match event {
+        // A launch of a graph.
+        0 => format!("at {}", duration(time_ns)),
+        _ => format!("at {}, allocation {}", duration(time_ns), count(event)),
+    }
 }
 
 /// Column titles.
@@ -438,15 +476,18 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
     }
     notes.extend(held::held(report));
     notes.extend(unused_contexts(report));
+    notes.extend(not_apart(report));
+    notes.extend(hidden_pools(report));
     notes.extend(growth_beside(report));
-    if let Some(via) = report
-        .devices
-        .iter()
-        .flat_map(|device| &device.peak.sites)
-        .find_map(|site| site.via)
-    {
-        notes.push(hidden_by_cache(via));
-    }
+    let hidden = report.devices.iter().find_map(|device| {
+        // Whose blocks are told one by one hides nothing.
+        let mut sites = device.peak.sites.iter();
+        sites.find_map(|site| {
+            site.via
+                .filter(|via| device.tensors.is_none() || *via != "libc10_cuda")
+        })
+    });
+    notes.extend(hidden.map(hidden_by_cache));
     notes.dedup();
     notes
 }
@@ -462,7 +503,7 @@ fn unused_contexts(report: &Report) -> Vec<String> {
     }
     let mut told: Vec<Option<u32>> = Vec::new();
     let mut notes = Vec::new();
-    for context in &report.contexts {
+    for context in report.contexts.iter().filter(|one| one.kind != "green") {
         let has_tried = report.oom.iter().any(|oom| oom.device == context.device);
         if is_used(context.device) || has_tried || told.contains(&context.device) {
             continue;
@@ -474,7 +515,9 @@ fn unused_contexts(report: &Report) -> Vec<String> {
             .find(|one| one.device == context.device);
         let lines = of_device.and_then(|one| one.ledger.get("exit"));
         let cost = lines.and_then(|lines| lines.iter().find(|line| line.name == "contexts"));
-        let cost = cost.map_or_else(String::new, |line| format!(" of {}", bytes(line.bytes)));
+        let cost = cost.map_or_else(String::new, |line| {
+            format!(" of {}", or_about(line.bytes, line.estimated))
+        });
         let place = context.label.as_ref();
         let place = place.map_or_else(String::new, |label| format!(", by {label}"));
         notes.push(format!(
@@ -483,6 +526,57 @@ fn unused_contexts(report: &Report) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Calls of which nobody knows what they took.
+fn not_apart(report: &Report) -> Vec<String> {
+    let told = report.devices.iter().filter_map(|device| {
+        let lines = device.ledger.get("exit")?;
+        let rest = lines.iter().find(|line| line.name == "rest")?.bytes;
+        (device.unmeasured_calls > 0 && rest > 0).then(|| {
+            format!(
+                "{} on {} overlapped with others and could not be measured apart: up to {} of what is not explained is theirs",
+                plural(device.unmeasured_calls, "call"),
+                gpu(device.device),
+                bytes(rest)
+            )
+        })
+    });
+    told.collect()
+}
+
+/// Pools of which the driver has not said what they reserve.
+fn hidden_pools(report: &Report) -> Option<String> {
+    let devices = report.devices.iter();
+    let mut hidden: Vec<Option<u32>> = devices
+        .filter(|device| report.hides_pools(device.device))
+        .map(|device| device.device)
+        .collect();
+    hidden.sort_unstable();
+    (!hidden.is_empty()).then(|| {
+        format!(
+            "what the memory pools on {} keep beside the blocks in use is not known, since the driver did not say: it is part of \
+             what is not explained",
+            gpus(&hidden)
+        )
+    })
+}
+
+/// `GPU 0`, `GPU 0 and 1`, `GPU 0, 1 and 2`, `8 GPUs`.
+#[must_use]
+pub fn gpus(devices: &[Option<u32>]) -> String {
+    let numbers: Vec<String> = devices
+        .iter()
+        .map(|device| device.map_or_else(|| "?".to_owned(), |device| device.to_string()))
+        .collect();
+    match numbers.split_last() {
+        None => gpu(None),
+        Some((one, [])) => gpu(one.parse().ok()),
+        Some((last, others)) if others.len() < 5 => {
+            format!("GPU {} and {last}", others.join(", "))
+        }
+        Some((_, others)) => format!("{} GPUs", others.len() + 1),
+    }
 }
 
 /// What grows beside the allocations.
@@ -495,7 +589,8 @@ fn growth_beside(report: &Report) -> Vec<String> {
                 plural(growth.objects, &format!("more {}", object(kind))),
                 bytes(growth.bytes_each)
             ),
-            None => String::new(),
+            None if growth.is_own => String::new(),
+            None => ", in this process or another one: NVML does not say which".to_owned(),
         };
         Some(format!(
             "beside allocations, memory on {} grew by {} since {}{with}",
@@ -548,8 +643,12 @@ fn managed_beyond(report: &Report) -> Option<String> {
 #[must_use]
 pub fn hidden_by_cache(via: &str) -> String {
     let switch = match via {
-        "libc10_cuda" => "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 shows them",
-        "xla_bfc" => "; XLA_PYTHON_CLIENT_ALLOCATOR=platform shows them",
+        "libc10_cuda" => {
+            "; OOMHOOK_TENSORS=on or PYTORCH_NO_CUDA_MEMORY_CACHING=1 (oomhook run --no-framework-cache) shows them"
+        }
+        "xla_bfc" => {
+            "; XLA_PYTHON_CLIENT_ALLOCATOR=platform (oomhook run --no-framework-cache) shows them"
+        }
         "cupy" => "; cupy.cuda.set_allocator(None) shows them",
         _ => "",
     };
@@ -564,11 +663,13 @@ pub fn next_after(command: &str) -> String {
 
 /// A table without rows.
 #[must_use]
-pub fn table_empty(at: crate::table::At) -> &'static str {
-    use crate::table::At;
+pub fn table_empty(at: crate::table::At, layer: crate::table::Layer) -> &'static str {
+    use crate::table::{At, Layer};
     match at {
+        At::Peak if layer == Layer::Cache => "no blocks inside a framework's cache were seen",
+        At::Exit if layer == Layer::Cache => "nothing is handed out",
         At::Peak => "no device memory was allocated",
-        At::Exit => "no device memory is live",
+        At::Exit => "nothing that was allocated on a device is live",
         At::Oom => "memory never ran out",
     }
 }
@@ -625,9 +726,14 @@ pub fn left_out(frames: u64) -> String {
 
 /// Titles of grouped tables.
 #[must_use]
-pub fn table_title(at: crate::table::At) -> &'static str {
-    use crate::table::At;
+pub fn table_title(at: crate::table::At, layer: crate::table::Layer) -> &'static str {
+    use crate::table::{At, Layer};
     match at {
+        At::Peak if layer == Layer::Cache => {
+            "Inside the framework's cache when most was handed out"
+        }
+        At::Exit if layer == Layer::Cache => "Inside the framework's cache at the end",
+        At::Oom if layer == Layer::Cache => "Inside the framework's cache when memory ran out last",
         At::Peak => "Device memory at the peak",
         At::Exit => "Live at the end",
         At::Oom => "Live when memory ran out last",

@@ -4,6 +4,7 @@ use crate::phases;
 use crate::resolve::Resolver;
 use crate::schema::Site;
 use oomhook_ledger::phases::PhaseId;
+use oomhook_ledger::shapes::{self, Shape};
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::record::CallId;
 use oomhook_trace::{Space, StackId, ThreadId};
@@ -42,12 +43,14 @@ struct Sum {
     thread: ThreadId,
     call: CallId,
     phase: PhaseId,
+    shape: Option<Shape>,
 }
 
-/// The rows with something in them, as sites, largest first.
+/// The rows with something in them, as sites, largest first; `tick` is the clock of their layer.
 pub fn collect<'a>(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    tick: u64,
     rows: impl Iterator<Item = (&'a Row, Amount)>,
 ) -> Vec<Site> {
     let mut sums: Vec<Sum> = Vec::new();
@@ -68,6 +71,7 @@ pub fn collect<'a>(
                     thread: row.key.thread,
                     call: row.key.call,
                     phase: row.key.phase,
+                    shape: None,
                 });
                 sums.len() - 1
             });
@@ -79,6 +83,7 @@ pub fn collect<'a>(
             sum.thread = row.key.thread;
             sum.call = row.key.call;
             sum.phase = row.key.phase;
+            sum.shape = shapes::of_row(row, tick);
         }
     }
     sums.sort_by_key(|sum| (std::cmp::Reverse(sum.amount.bytes), sum.part.stack));
@@ -107,6 +112,9 @@ fn site(sum: &Sum, ledger: &Ledger, resolver: &mut Resolver<'_>) -> Site {
         autograd_node: stack.autograd_node.clone(),
         site_estimated: stack.is_estimated,
         at_exit: stack.at_exit,
+        stack_id: sum.part.stack,
+        role: None,
+        shape: sum.shape,
         stack: Rc::clone(&stack.frames),
     }
 }

@@ -1,5 +1,6 @@
 //! One table, grouped as asked.
 
+use crate::account;
 use crate::attribution;
 use crate::clean;
 use crate::resolve::{Resolver, Stack};
@@ -8,7 +9,7 @@ use crate::sentences as say;
 use crate::text::Style;
 use crate::text::label::{self, width};
 use crate::units;
-use oomhook_ledger::oom::Class;
+use oomhook_ledger::oom::{Class, Group as OomGroup};
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::StackId;
 use std::collections::HashMap;
@@ -26,10 +27,22 @@ pub enum By {
     Api,
     /// The thread.
     Thread,
+    /// The phase that the thread was in.
+    Phase,
     /// The space.
     Space,
     /// The device.
     Device,
+}
+
+/// Which memory a table is about: the one lies inside the other, and they are never added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// What the driver was asked for.
+    #[default]
+    Driver,
+    /// What a framework's cache handed out.
+    Cache,
 }
 
 /// The instant that is looked at.
@@ -56,16 +69,43 @@ pub struct Group {
     shows_stack: bool,
 }
 
+impl Group {
+    /// A line that is no place.
+    #[must_use]
+    pub fn named(name: &str, amount: Amount) -> Group {
+        Group {
+            name: name.to_owned(),
+            amount,
+            place: None,
+            shows_stack: false,
+        }
+    }
+}
+
 /// Groups the rows that lived at an instant, largest first. Device bytes only, unless grouped by space.
-pub fn group(ledger: &Ledger, resolver: &mut Resolver<'_>, by: By, at: At) -> Vec<Group> {
+pub fn group(
+    ledger: &Ledger,
+    resolver: &mut Resolver<'_>,
+    by: By,
+    at: At,
+    layer: Layer,
+) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
-    for (row, amount) in rows_at(ledger, at) {
+    let rows = match layer {
+        Layer::Driver => rows_at(ledger, at),
+        Layer::Cache => tensors_at(ledger, at),
+    };
+    for (row, amount) in rows {
         let counted = row.key.space.is_device() || by == By::Space || at == At::Oom;
         if amount.blocks == 0 || !counted {
             continue;
         }
-        let name = name(row, resolver, by);
+        let name = match layer {
+            // Its call is the same for all.
+            Layer::Cache if by == By::Api => crate::cache::CALL.to_owned(),
+            _ => name(ledger, row, resolver, by),
+        };
         // Stacks that look the same are one; stacks of the same site are not.
         let key = match by {
             By::Stack => look(&resolver.stack(row.key.stack), Frame::full_label),
@@ -95,13 +135,7 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
             .map(|(_, row)| (row, ledger.at_peak(row)))
             .collect(),
         At::Oom => {
-            // A size probe is no failure, unless there is no other.
-            let groups = ledger.oom().groups().iter().enumerate();
-            let last = groups.max_by_key(|(number, group)| {
-                let is_probe = ledger.oom().class(*number, false) == Class::Probe;
-                (!is_probe, group.last_ns)
-            });
-            let last = last.map(|(_, group)| group);
+            let last = latest_failure(ledger);
             let rows = last.map(|group| group.rows.as_slice()).unwrap_or_default();
             rows.iter()
                 .filter_map(|(id, amount)| Some((ledger.row(*id)?, *amount)))
@@ -110,7 +144,33 @@ fn rows_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
     }
 }
 
-fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
+fn tensors_at(ledger: &Ledger, at: At) -> Vec<(&Row, Amount)> {
+    let tensors = ledger.tensors();
+    let rows = tensors.rows().map(|(_, row)| row);
+    match at {
+        At::Exit => rows.map(|row| (row, row.live)).collect(),
+        At::Peak => rows.map(|row| (row, tensors.at_peak(row))).collect(),
+        At::Oom => {
+            let cache = latest_failure(ledger).and_then(|group| group.cache.as_ref());
+            let rows = cache.map(|cache| cache.rows.as_slice()).unwrap_or_default();
+            rows.iter()
+                .filter_map(|(id, amount)| Some((tensors.row(*id)?, *amount)))
+                .collect()
+        }
+    }
+}
+
+/// A size probe is no failure, unless there is no other.
+fn latest_failure(ledger: &Ledger) -> Option<&OomGroup> {
+    let groups = ledger.oom().groups().iter().enumerate();
+    let last = groups.max_by_key(|(number, group)| {
+        let is_probe = ledger.oom().class(*number, false) == Class::Probe;
+        (!is_probe, group.last_ns)
+    });
+    last.map(|(_, group)| group)
+}
+
+fn name(ledger: &Ledger, row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
     match by {
         By::Stack => resolver.stack(row.key.stack).label.to_string(),
         By::Site => {
@@ -130,6 +190,9 @@ fn name(row: &Row, resolver: &mut Resolver<'_>, by: By) -> String {
             Some(thread) => say::thread(&clean::text(&thread.name), thread.tid),
             None => format!("thread {}", row.key.thread),
         },
+        By::Phase => {
+            crate::phases::name(ledger, row.key.phase).unwrap_or_else(|| say::NO_PHASE.to_owned())
+        }
         By::Space => row.key.space.name().to_owned(),
         By::Device => say::gpu(row.key.device.map(u32::from)),
     }
@@ -141,6 +204,44 @@ fn look(stack: &Stack, label: impl Fn(&Frame) -> String) -> String {
     frames
         .map(|frame| format!("{} [{}]\n", label(frame), frame.library))
         .collect()
+}
+
+/// What was in use beside that, a line for each device.
+#[must_use]
+pub fn besides(ledger: &Ledger, at: At, style: &Style) -> String {
+    let known_devices = ledger.definitions().devices().iter();
+    let devices: Vec<u8> = known_devices
+        .filter_map(|device| u8::try_from(device.ordinal).ok())
+        .collect();
+    let last = latest_failure(ledger);
+    let mut text = String::new();
+    for device in devices {
+        let lines = match at {
+            At::Peak => account::at_peak(ledger, device),
+            At::Exit => account::at_exit(ledger, device),
+            At::Oom => match last.filter(|group| group.device == Some(device)) {
+                Some(group) => account::at_failure(group),
+                None => continue,
+            },
+        };
+        let look = ledger.costs().latest(device);
+        let known = say::Known {
+            others: look.map_or(&[], |look| look.other_processes()),
+            all_others: look.is_some_and(|look| look.sample.others_known),
+            hidden_pools: !ledger.knows_pools(device),
+        };
+        if say::tells_more(&lines)
+            && let Some(used) = say::in_use(&lines, &known)
+        {
+            let gpu = say::gpu(Some(u32::from(device)));
+            let mark = format!("{}{gpu}  ", say::IN_USE);
+            text.push_str(&crate::text::paragraph(&mark, &used, style));
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("\n{text}")
 }
 
 /// The names of rows in so many columns. Where two look alike, what differs is put behind them.
@@ -188,12 +289,12 @@ const DIFFERENCE: usize = 20;
 pub fn render(
     groups: &[Group],
     resolver: &mut Resolver<'_>,
-    at: At,
+    empty: &str,
     title: &str,
     style: &Style,
 ) -> String {
     if groups.is_empty() {
-        return format!("{title}: {}\n", say::table_empty(at));
+        return format!("{title}: {empty}\n");
     }
     let room = style.width.max(60).saturating_sub(30);
     let whole = groups.iter().map(|group| group.amount.bytes).sum();
@@ -219,7 +320,11 @@ pub fn render(
             "{:>10}  {:>6}  {:>8}  ",
             units::bytes(group.amount.bytes),
             units::percent(group.amount.bytes, whole),
-            units::count(group.amount.blocks),
+            match group.amount.blocks {
+                // A line of the ledger has none.
+                0 => String::new(),
+                blocks => units::count(blocks),
+            },
         ));
         text.push_str(&format!("{name}\n"));
         if let Some(stack) = group.place.filter(|_| group.shows_stack) {

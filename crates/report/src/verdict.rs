@@ -18,6 +18,8 @@ pub enum Verdict<'a> {
         caches: bool,
         /// Something was made while the process was ending.
         at_exit: bool,
+        /// The driver keeps something for graphs.
+        graphs: bool,
     },
     /// Nothing was allocated.
     NoData,
@@ -81,6 +83,12 @@ pub fn bad_frees(anomalies: &Anomalies) -> u64 {
         + anomalies.failed_register
 }
 
+/// Memory was allocated, by calls or by the nodes of graphs.
+#[must_use]
+pub fn has_data(report: &Report) -> bool {
+    report.totals.allocs > 0 || report.devices.iter().any(|device| device.peak_bytes > 0)
+}
+
 fn has(report: &Report, class: LeakClass) -> bool {
     report.leaks.iter().any(|leak| leak.class == class)
 }
@@ -92,7 +100,7 @@ impl<'a> Verdict<'a> {
         if let Some(fatal) = report.oom.iter().find(|oom| oom.class == Class::Fatal) {
             return Verdict::OutOfMemory(fatal);
         }
-        if report.totals.allocs == 0 {
+        if !has_data(report) {
             return Verdict::NoData;
         }
         let by_itself = matches!(
@@ -107,6 +115,7 @@ impl<'a> Verdict<'a> {
             None => Verdict::Healthy {
                 caches: has(report, LeakClass::Cached),
                 at_exit: has(report, LeakClass::DuringExit),
+                graphs: has(report, LeakClass::Retained),
             },
         }
     }

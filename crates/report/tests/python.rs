@@ -6,7 +6,7 @@ use common::{C10, CUDART, LIBC, MIB, PYTHON, TORCH, World};
 use oomhook_report::Depth;
 use oomhook_report::resolve::Resolver;
 use oomhook_report::schema::Language;
-use oomhook_report::table::{self, At, By};
+use oomhook_report::table::{self, At, By, Layer};
 use oomhook_report::text::{self, Style};
 use oomhook_trace::Record;
 
@@ -128,8 +128,14 @@ fn stacks_fold_the_interpreter_and_mark_what_was_left_out() {
         };
         let mut resolver =
             Resolver::new(world.ledger.definitions(), &mut world.names, Depth::Whole);
-        let groups = table::group(&world.ledger, &mut resolver, By::Stack, At::Exit);
-        table::render(&groups, &mut resolver, At::Exit, "Live", &style)
+        let groups = table::group(
+            &world.ledger,
+            &mut resolver,
+            By::Stack,
+            At::Exit,
+            Layer::Driver,
+        );
+        table::render(&groups, &mut resolver, "", "Live", &style)
     };
     assert_eq!(
         render(false),

@@ -521,7 +521,7 @@ fn a_search_for_a_size_is_one_line_after_the_real_failure() {
 
 #[test]
 fn stacks_of_template_instances_show_their_arguments() {
-    use oomhook_report::table::{self, At, By};
+    use oomhook_report::table::{self, At, By, Layer};
     let mut world = World::new();
     for kind in ["0", "1", "1"] {
         let name = format!("void site<{kind}>(unsigned long)");
@@ -531,9 +531,9 @@ fn stacks_of_template_instances_show_their_arguments() {
     let ledger = &world.ledger;
     let mut resolver =
         oomhook_report::Resolver::new(ledger.definitions(), &mut world.names, Depth::Whole);
-    let groups = table::group(ledger, &mut resolver, By::Stack, At::Peak);
+    let groups = table::group(ledger, &mut resolver, By::Stack, At::Peak, Layer::Driver);
     assert_eq!(groups.len(), 2);
-    let text = table::render(&groups, &mut resolver, At::Peak, "Title", &Style::default());
+    let text = table::render(&groups, &mut resolver, "", "Title", &Style::default());
     for name in ["a.cpp:4 void site<0>(", "a.cpp:4 void site<1>("] {
         assert!(text.contains(name), "{text}");
     }

@@ -25,7 +25,7 @@
 //! | `OOMHOOK_SIM_NEIGHBOUR_GROWS` | what the first neighbour of a device has more at each question for its memory (`nvmlDeviceGetMemoryInfo`) after the first, as long as it is free | `0` |
 //! | `OOMHOOK_SIM_RESERVE` | memory of each device beyond its size that NVML counts and `cuMemGetInfo` does not | `0` |
 //! | `OOMHOOK_SIM_PROCESS_BYTES` | `off`: NVML does not tell how much each process has | `on` |
-//! | `OOMHOOK_SIM_PID` | number by which NVML lists this process, as a process in a container is listed by one that it does not know | its own |
+//! | `OOMHOOK_SIM_PID` | number by which NVML lists this process, as a process in a container is listed by one that it does not know; `none`: it is not listed at all | its own |
 //! | `OOMHOOK_SIM_MIG` | `on`: NVML says that the devices are cut into slices | `off` |
 //! | `OOMHOOK_SIM_COMPUTE_MODE` | 0 to 3, as NVML gives it | `0` |
 //! | `OOMHOOK_SIM_FAIL` | `SYMBOL#N=CODE,…`: the N-th call of that exported symbol (`*`: every call) answers CODE and does nothing | none |

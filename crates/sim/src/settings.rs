@@ -71,6 +71,9 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// In place of its number: NVML does not list this process.
+    pub const UNLISTED: u32 = 0;
+
     /// Reads all settings; `complain` gets one sentence for each that is malformed.
     pub fn read(
         variable: impl Fn(&str) -> Option<String>,
@@ -137,8 +140,13 @@ impl Settings {
         }
         if let Some(text) = variable("OOMHOOK_SIM_PID") {
             match text.parse() {
+                _ if text == "none" => settings.process = Some(Settings::UNLISTED),
                 Ok(pid) if pid > 0 => settings.process = Some(pid),
-                _ => complain(bad("OOMHOOK_SIM_PID", &text, "the number of a process")),
+                _ => complain(bad(
+                    "OOMHOOK_SIM_PID",
+                    &text,
+                    "the number of a process, or none",
+                )),
             }
         }
         if let Some(text) = variable("OOMHOOK_SIM_COMPUTE_MODE") {

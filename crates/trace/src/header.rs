@@ -22,6 +22,8 @@ pub struct Header {
     pub process: Process,
     /// The listed environment variables that were set (values that look like secrets are masked).
     pub environment: BTreeMap<String, String>,
+    /// Frameworks that were loaded when the recording began, with their versions where these are known.
+    pub frameworks: BTreeMap<String, String>,
     /// Settings of the library that differ from the defaults.
     pub settings: BTreeMap<String, String>,
     /// Labels given on the command line.

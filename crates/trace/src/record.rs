@@ -346,11 +346,21 @@ pub enum DeedKind {
     Export = 7,
     /// Another process's memory was opened at `subject`, `value` bytes; `other` is the print of its handle.
     Open = 8,
+    /// What a call took could not be measured, since others moved memory meanwhile; `subject` is the kind of cost,
+    /// `value` by how many bytes the device's use grew while it ran, whoever's they were.
+    Unmeasured = 9,
+    /// The object at `subject`, of kind `value`, was made in context `other`, which is not its device's primary one.
+    MadeIn = 10,
+    /// A limit of context `other`, which is not its device's primary one, was set: number `subject`, now `value`.
+    LimitIn = 11,
+    /// Context `subject` is gone, with its objects and limits; `value` is 0 for the device's primary one, `subject` then
+    /// may be 0.
+    ContextGone = 12,
 }
 
 impl DeedKind {
     /// Every kind.
-    pub const ALL: [DeedKind; 8] = [
+    pub const ALL: [DeedKind; 12] = [
         DeedKind::DefaultPool,
         DeedKind::CurrentPool,
         DeedKind::ImportedPool,
@@ -359,6 +369,10 @@ impl DeedKind {
         DeedKind::Launches,
         DeedKind::Export,
         DeedKind::Open,
+        DeedKind::Unmeasured,
+        DeedKind::MadeIn,
+        DeedKind::LimitIn,
+        DeedKind::ContextGone,
     ];
 
     /// The kind with this wire number.
@@ -419,6 +433,9 @@ pub struct Sample {
     pub others: Vec<Other>,
     /// True if the list of other processes could be had.
     pub others_known: bool,
+    /// No call of the process that may move memory was under way: the books say all that had happened.
+    #[serde(default)]
+    pub is_quiet: bool,
 }
 
 /// Something that happened in a thread at an instant.

@@ -221,6 +221,7 @@ fn every_kind() -> Vec<Record> {
                 },
             ],
             others_known: true,
+            is_quiet: true,
         }),
         Record::HostMemory(HostMemory::default()),
         Record::HostMemory(HostMemory {

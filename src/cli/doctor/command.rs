@@ -48,11 +48,14 @@ impl Target {
                 return target;
             }
         };
-        let chain = chain_of(&found);
+        let (chain, broken) = chain_of(&found);
         let image = chain.last().unwrap_or(&found).path();
         let mut problems = found.warnings(words);
         if let (Some(inner), true) = (chain.last(), problems.is_empty()) {
             problems = inner.warnings(&[inner.path().as_os_str().to_owned()]);
+        }
+        if problems.is_empty() {
+            problems.extend(broken);
         }
         target.problems = problems.iter().map(|text| clean::text(text)).collect();
         target.elsewhere = found.elsewhere().is_some();
@@ -78,7 +81,7 @@ impl Target {
             said.push(words::program(path, image, self.watchable));
         }
         if let Some(cuda) = &self.cuda {
-            said.push(words::cuda(&cuda.said()));
+            said.push(words::cuda(&cuda.said(self.watchable)));
         }
         if let Some(python) = &self.python {
             said.push(words::python(python));
@@ -100,27 +103,37 @@ fn through_env(command: &[OsString]) -> &[OsString] {
     rest.map_or(command, |at| &command[at + 1..])
 }
 
-/// The interpreters of a script, through `env` and other scripts; the last is what the kernel loads in the end.
-fn chain_of(found: &Program) -> Vec<Program> {
+/// The interpreters of a script, through `env` and other scripts; the last is what the kernel loads in the end. And why that
+/// will not work out.
+fn chain_of(found: &Program) -> (Vec<Program>, Option<String>) {
     // The kernel follows no more than a few, either.
-    const MOST: usize = 4;
+    const MOST: usize = 5;
     let mut chain: Vec<Program> = Vec::new();
     while chain.len() < MOST {
         let path = chain.last().unwrap_or(found).path();
         let Some(interpreter) = program::interpreter_of(path) else {
-            break;
+            return (chain, None);
         };
         let mut words = vec![interpreter.into_os_string()];
         if let Some(argument) = program::argument_of_interpreter(path) {
             let parts = argument.as_bytes().split(|byte| byte.is_ascii_whitespace());
             words.extend(parts.map(|part| OsString::from_vec(part.to_vec())));
         }
-        match program::find(&through_env(&words)[0]) {
+        let behind = through_env(&words);
+        // Of an option that takes a word of its own, the word is no program.
+        let mut of_env = words[..words.len() - behind.len()].iter();
+        let is_plain = of_env.all(|word| !word.as_bytes().starts_with(b"-") || word == "-S");
+        match program::find(&behind[0]) {
             Ok(next) => chain.push(next),
-            Err(_) => break,
+            Err(failure) if is_plain => {
+                let said = words::for_script(&path.to_string_lossy(), &failure.text);
+                return (chain, Some(said));
+            }
+            Err(_) => return (chain, None),
         }
     }
-    chain
+    let path = found.path().to_string_lossy();
+    (chain, Some(words::script_of_scripts(&path)))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Reach {
     }
 
     /// The same in words.
-    pub fn said(&self) -> String {
+    pub fn said(&self, watchable: bool) -> String {
         let mut parts = Vec::new();
         if !self.links.is_empty() {
             parts.push(words::links(&self.links));
@@ -84,7 +84,11 @@ impl Reach {
             parts.push(words::NAMES_DRIVER.to_owned());
         }
         if parts.is_empty() {
-            return words::NOTHING_VISIBLE.to_owned();
+            let words = match watchable {
+                true => words::NOTHING_VISIBLE,
+                false => words::NOTHING_THERE,
+            };
+            return words.to_owned();
         }
         parts.join("; ")
     }

@@ -303,6 +303,18 @@ pub fn links(names: &[String]) -> String {
 pub const STATIC_RUNTIME: &str = "a static CUDA runtime is inside";
 /// By itself.
 pub const NAMES_DRIVER: &str = "opens libcuda.so.1 by itself";
+/// Nothing, of a program that cannot be watched.
+pub const NOTHING_THERE: &str = "nothing visible in the file";
+/// The interpreter of a script.
+pub fn for_script(script: &str, failure: &str) -> String {
+    format!("the first line of {script}: {failure}")
+}
+/// Scripts whose interpreters are scripts.
+pub fn script_of_scripts(script: &str) -> String {
+    format!(
+        "{script}: its interpreter is a script, and that one's as well, and so on: the kernel does not follow so far"
+    )
+}
 /// Nothing.
 pub const NOTHING_VISIBLE: &str = "nothing visible in the file; it may load CUDA later, or start programs that do (both are seen)";
 

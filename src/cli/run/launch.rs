@@ -49,6 +49,23 @@ const RUN: &str = "OOMHOOK_RUN";
 /// What the user wants of the report: `run` itself keeps its command silent, and a run inside it has to know better.
 const WISH: &str = "OOMHOOK_RUN_REPORT";
 
+/// What switches the caches of frameworks off: of PyTorch, JAX (twice) and TensorFlow.
+const WITHOUT_CACHES: [(&str, &str); 4] = [
+    ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
+    ("XLA_PYTHON_CLIENT_ALLOCATOR", "platform"),
+    ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+    ("TF_GPU_ALLOCATOR", "cuda_malloc"),
+];
+
+/// What is set to switch the caches of frameworks off.
+pub fn without_caches() -> String {
+    let set = WITHOUT_CACHES.map(|(name, value)| format!("{name}={value}"));
+    format!(
+        "the frameworks' caches are off, so it runs slower and its peak is another: {}",
+        set.join(" ")
+    )
+}
+
 impl Plan {
     /// Decides on the environment of the command.
     pub fn new(
@@ -105,6 +122,9 @@ impl Plan {
                 oomhook_report::capacity::settings::CAPACITY,
                 capacity.to_string().into(),
             ));
+        }
+        if options.no_framework_cache {
+            environment.extend(WITHOUT_CACHES.map(|(name, value)| (name, value.into())));
         }
         if let Some(simulator) = simulator {
             environment.push((

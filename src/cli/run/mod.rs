@@ -29,6 +29,9 @@ pub struct Options {
     /// Pretend that each GPU has only so much memory: 24GiB, or 0=24GiB,1=40GiB
     #[arg(long = "capacity", value_name = "SIZE", value_parser = capacity)]
     pub capacity: Option<Capacity>,
+    /// Switch the caches of PyTorch, JAX and TensorFlow off, so that each block is the driver's own (slower)
+    #[arg(long = "no-framework-cache")]
+    pub no_framework_cache: bool,
     /// A label kept in the trace; may be given several times
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<String>,
@@ -93,6 +96,9 @@ fn try_run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let suppressions = suppressions().map_err(Failure::usage)?;
     let plan = launch::Plan::new(options, &library, &program.sanitizers(), simulator.as_ref())?;
+    if options.no_framework_cache {
+        eprintln!("oomhook run: {}", launch::without_caches());
+    }
     let ended = launch::launch(&options.command, &plan)?;
     let found = traces::of_run(&plan);
     let mut symbols = options.names.files();

@@ -75,35 +75,54 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
             return match interpreter_of(&path).filter(|interpreter| !interpreter.exists()) {
                 Some(interpreter) => Err(Failure {
                     code: 127,
-                    text: format!(
-                        "{} is a script for {}, which is missing: install it, correct the script's first line, or name \
+                    text: if interpreter.as_os_str().as_bytes().ends_with(b"\r") {
+                        format!(
+                            "{}: the first line ends as lines do on Windows, so its interpreter is not found; convert the \
+                             script (`sed -i 's/\\r$//' {shown}`)",
+                            path.display()
+                        )
+                    } else {
+                        format!(
+                            "{} is a script for {}, which is missing: install it, correct the script's first line, or name \
                          an interpreter (as in `oomhook run -- sh {shown}`)",
-                        path.display(),
-                        interpreter.display()
-                    ),
+                            path.display(),
+                            interpreter.display()
+                        )
+                    },
                 }),
                 None => Ok(Program { path }),
             };
         }
-        refused.get_or_insert((path, metadata.is_dir()));
+        refused.get_or_insert((path, metadata.file_type()));
     }
     Err(match refused {
-        Some((path, true)) => Failure {
+        Some((path, kind)) => Failure {
             code: 126,
-            text: format!("{} is a folder, no program", path.display()),
-        },
-        Some((path, false)) => Failure {
-            code: 126,
-            text: format!(
-                "{} is not executable: `chmod +x` it, or name its interpreter (as in `oomhook run -- python {shown}`)",
-                path.display()
-            ),
+            text: match () {
+                () if kind.is_dir() => format!("{} is a folder, no program", path.display()),
+                () if !kind.is_file() => format!("{} is no file, and no program", path.display()),
+                () => format!(
+                    "{} is not executable: `chmod +x` it{}",
+                    path.display(),
+                    by_interpreter(&path, &shown)
+                ),
+            },
         },
         None => Failure {
             code: 127,
             text: format!("{shown}: no such program; check the name and PATH"),
         },
     })
+}
+
+/// How else a script can be started, by the ending of its name.
+fn by_interpreter(path: &Path, shown: &str) -> String {
+    let interpreter = match path.extension().and_then(OsStr::to_str) {
+        Some("py") => "python",
+        Some("sh") => "sh",
+        _ => return String::new(),
+    };
+    format!(", or name its interpreter (as in `oomhook run -- {interpreter} {shown}`)")
 }
 
 impl Program {
@@ -145,6 +164,7 @@ impl Program {
                 "{shown} is setuid or setgid: the loader ignores LD_PRELOAD there, so nothing will be recorded"
             ));
         }
+        warnings.extend(cannot_start(&self.path, &shown));
         let image = self.image();
         if let Some(machine) = other_machine(&image) {
             warnings.push(format!(
@@ -192,8 +212,48 @@ fn first_line(path: &Path) -> Option<Vec<u8>> {
         .and_then(|mut file| file.read(&mut start))
         .unwrap_or(0);
     let line = start[..length].strip_prefix(b"#!")?;
-    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let mut line = line.split(|byte| *byte == b'\n').next()?;
+    // The kernel knows no other blanks.
+    while let Some((b' ' | b'\t', rest)) = line.split_first() {
+        line = rest;
+    }
+    while let Some((b' ' | b'\t', rest)) = line.split_last() {
+        line = rest;
+    }
     Some(line.to_vec())
+}
+
+/// Why the kernel will not start a file that may be executed. What it is by its contents can only be said if it can be read.
+fn cannot_start(path: &Path, shown: &str) -> Option<String> {
+    /// The header of a 64-bit ELF file; of a 32-bit one, 52.
+    const HEADER: usize = 52;
+    let mut start = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(64).read_to_end(&mut start).ok()?;
+    if start.starts_with(b"\x7fELF") {
+        let is_whole = start.len() >= HEADER && (start[4] != 2 || needs(path).is_some());
+        return (!is_whole).then(|| {
+            format!("{shown} is damaged: an ELF file that ends early, so it cannot be started")
+        });
+    }
+    if start.starts_with(b"#!") {
+        let interpreter = interpreter_of(path);
+        let Some(interpreter) = interpreter else {
+            return Some(format!(
+                "{shown}: the first line names no interpreter (`#!` and nothing behind it), so it cannot be started"
+            ));
+        };
+        let is_itself = interpreter.canonicalize().ok() == path.canonicalize().ok();
+        return is_itself.then(|| {
+            format!(
+                "{shown} names itself as its interpreter in the first line, so it cannot be started"
+            )
+        });
+    }
+    Some(format!(
+        "{shown} is neither a program nor a script with `#!` and an interpreter in its first line, so only a shell can start \
+         it: write `oomhook run -- sh {shown}`"
+    ))
 }
 
 /// The machine that an ELF file is built for, if it is another one than this library's.

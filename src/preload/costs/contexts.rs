@@ -65,8 +65,20 @@ fn place(handle: u64) -> Option<&'static Context> {
     })
 }
 
+/// The program has made one by itself.
+static ANY_EXPLICIT: AtomicBool = AtomicBool::new(false);
+
+/// True if the program has ever made a context by itself.
+#[inline]
+pub fn are_any_explicit() -> bool {
+    ANY_EXPLICIT.load(Ordering::Acquire)
+}
+
 /// The program has made this context by itself.
 pub fn is_explicit(handle: u64) -> bool {
+    if !are_any_explicit() {
+        return false;
+    }
     let mut all = CONTEXTS.iter();
     let known = all.find(|one| one.handle.load(Ordering::Acquire) == handle);
     handle != 0 && known.is_some_and(|one| one.is_explicit.load(Ordering::Acquire))
@@ -74,6 +86,9 @@ pub fn is_explicit(handle: u64) -> bool {
 
 /// A context was made.
 pub fn made(handle: u64, is_explicit: bool) {
+    if is_explicit {
+        ANY_EXPLICIT.store(true, Ordering::Release);
+    }
     if let Some(context) = place(handle) {
         context.is_explicit.store(is_explicit, Ordering::Release);
     }

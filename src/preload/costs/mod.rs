@@ -2,8 +2,9 @@
 //! device's use was seen to happen inside some call of the driver, so the use is read before and after the rare ones, and
 //! the difference is booked to the call.
 //!
-//! A difference counts only if no other call of this process that moves memory was under way meanwhile (`traffic.rs`); what is
-//! not booked shows as the rest.
+//! A difference counts only if no other call of this process that moves memory of the device was under way meanwhile
+//! (`traffic.rs`). A call that was not alone is named all the same: what all of those took together the next look at the device
+//! tells.
 //! Where other processes are on the device, it is marked as estimated.
 
 pub mod contexts;
@@ -16,7 +17,7 @@ use super::raw::{Kind, NO_DEVICE, Raw};
 use super::record::Call;
 use super::state;
 use oomhook_trace::Record;
-use oomhook_trace::record::{Cost, CostKind, Sample};
+use oomhook_trace::record::{Cost, CostKind, DeedKind, Sample};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use traffic::Alone;
 
@@ -81,6 +82,8 @@ pub struct Measure {
     alone: Alone,
     /// What the call has changed: bytes in use, and of how many.
     changed: Option<(i64, u64, u64)>,
+    /// Other calls moved memory meanwhile: by so much the use grew in all.
+    disturbed: Option<i64>,
 }
 
 /// What the driver says before and after.
@@ -107,7 +110,7 @@ impl Measure {
     /// Before the call, on the current device; `None` where the driver does not answer.
     pub fn begin(kind: CostKind, call: &Call) -> Option<Measure> {
         let place = devices::current(call);
-        let alone = Alone::from_now();
+        let alone = Alone::from_now(place.device);
         let before = Figures::of(place.device)?;
         Some(Measure {
             kind,
@@ -115,6 +118,7 @@ impl Measure {
             before,
             alone,
             changed: None,
+            disturbed: None,
         })
     }
 
@@ -123,7 +127,9 @@ impl Measure {
         if let Some(now) = Figures::of(self.place.device) {
             let more = |now: u64, before: u64| now.wrapping_sub(before) as i64;
             let bytes = more(now.used, self.before.used) - more(now.graphs, self.before.graphs);
-            if bytes != 0 && self.alone.until_now() {
+            if !self.alone.until_now() {
+                self.disturbed = Some(bytes);
+            } else if bytes != 0 {
                 self.changed = Some((bytes, now.used, now.total));
             }
         }
@@ -132,6 +138,10 @@ impl Measure {
     /// Once the call is recorded.
     pub fn end(self, call: &Call) {
         let device = self.place.device;
+        // Where the use is as it was, nobody has taken anything.
+        if let Some(bytes) = self.disturbed.filter(|bytes| *bytes != 0) {
+            not_measured(call, self.kind, device, bytes);
+        }
         if let Some((bytes, used, total)) = self.changed {
             let estimated = nvml::has_others(device);
             book(call, self.kind, self.place, bytes, estimated);
@@ -165,6 +175,22 @@ fn tell(call: &Call, device: u8, used: u64, total: u64) {
 pub fn book(call: &Call, kind: CostKind, place: Place, bytes: i64, estimated: bool) {
     contexts::add(place.context, kind, bytes);
     send(call, kind, place.device, bytes, estimated);
+}
+
+/// A call has taken something, or given it back, while others did: it is not known how much; all of
+/// them together so much.
+pub fn not_measured(call: &Call, kind: CostKind, device: u8, together: i64) {
+    if device == NO_DEVICE {
+        return;
+    }
+    devices::announce(call, device);
+    call.send_here(Raw {
+        a: kind as u64,
+        b: u64::try_from(together).unwrap_or(0),
+        d: DeedKind::Unmeasured as u64,
+        device,
+        ..Raw::new(Kind::Deed)
+    });
 }
 
 /// A context is gone, and with it what was taken in it; with the device's last one all that was taken there.

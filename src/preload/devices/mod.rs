@@ -5,7 +5,7 @@ pub mod pools;
 
 use super::costs::contexts;
 use super::doors;
-use super::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
+use super::hooks::abi::{Code, Context, DeviceOrdinal, INVALID_DEVICE, NOT_INITIALIZED, SUCCESS};
 use super::pretend;
 use super::raw::NO_DEVICE;
 use super::record::Call;
@@ -175,6 +175,14 @@ pub fn look(device: u8) -> Option<(u64, u64)> {
     (code == Some(SUCCESS)).then_some((free as u64, total as u64))
 }
 
+/// A limit of the current context.
+#[cold]
+pub fn limit(number: c_int) -> Option<u64> {
+    let mut value = 0usize;
+    let code = driver!(c"cuCtxGetLimit" (*mut usize, c_int) (&mut value, number));
+    (code == Some(SUCCESS)).then_some(value as u64)
+}
+
 /// Total bytes of any device.
 #[cold]
 pub fn total(device: u8) -> Option<u64> {
@@ -249,12 +257,23 @@ pub fn announce(call: &Call, device: u8) {
     }
 }
 
+/// True if there is no such device, or nothing is known of any so far: the program has not called `cuInit`.
+fn is_nowhere(device: DeviceOrdinal) -> bool {
+    let mut found: DeviceOrdinal = -1;
+    let code = driver!(c"cuDeviceGet" (*mut DeviceOrdinal, c_int) (&mut found, device));
+    matches!(code, Some(NOT_INITIALIZED | INVALID_DEVICE))
+}
+
 #[cold]
 fn describe(call: &Call, ordinal: u8) {
     if ANNOUNCED.fetch_or(1 << ordinal, Ordering::AcqRel) & (1 << ordinal) != 0 {
         return;
     }
     let device = DeviceOrdinal::from(ordinal);
+    if is_nowhere(device) {
+        ANNOUNCED.fetch_and(!(1 << ordinal), Ordering::AcqRel);
+        return;
+    }
     let mut name = [0u8; 256];
     let mut pci = [0u8; 64];
     let mut uuid = [0u8; 16];

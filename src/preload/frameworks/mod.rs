@@ -2,3 +2,4 @@
 
 pub mod c10;
 pub mod nvtx;
+pub mod versions;

@@ -10,6 +10,8 @@ pub const SUCCESS: Code = 0;
 pub const OUT_OF_MEMORY: Code = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`, `cudaErrorInitializationError`.
 pub const NOT_INITIALIZED: Code = 3;
+/// `CUDA_ERROR_INVALID_DEVICE`, `cudaErrorInvalidDevice`.
+pub const INVALID_DEVICE: Code = 101;
 
 /// `CUdeviceptr`.
 pub type DevicePointer = u64;

@@ -17,6 +17,7 @@ use crate::preload::record::graph::{
     AddAllocNode, AddFreeNode, AddNode, AllocParameters, ChangesMemory, DestroyExec, LaunchGraph,
     NodeParameters,
 };
+use crate::preload::record::image::Image;
 use crate::preload::record::import::{
     Export, ExternalBuffer, ExternalMemory, ImportExternal, ImportHandle, ImportPointer,
 };
@@ -144,13 +145,13 @@ driver_table! {
     fn cuDeviceGraphMemTrim(device: DeviceOrdinal) as "cuDeviceGraphMemTrim" => ChangesMemory::on(device);
 
     // Code.
-    fn cuModuleLoad(module: *mut Module, name: *const c_char) as "cuModuleLoad" => Create::new(Object::Module, module);
-    fn cuModuleLoadData(module: *mut Module, image: *const c_void) as "cuModuleLoadData" => Create::new(Object::Module, module);
-    fn cuModuleLoadDataEx(module: *mut Module, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut *mut c_void) as "cuModuleLoadDataEx" => Create::new(Object::Module, module);
-    fn cuModuleLoadFatBinary(module: *mut Module, image: *const c_void) as "cuModuleLoadFatBinary" => Create::new(Object::Module, module);
+    fn cuModuleLoad(module: *mut Module, name: *const c_char) as "cuModuleLoad" => Create::new(Object::Module, module).of(Image::File(name));
+    fn cuModuleLoadData(module: *mut Module, image: *const c_void) as "cuModuleLoadData" => Create::new(Object::Module, module).of(Image::Memory(image));
+    fn cuModuleLoadDataEx(module: *mut Module, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut *mut c_void) as "cuModuleLoadDataEx" => Create::new(Object::Module, module).of(Image::Memory(image));
+    fn cuModuleLoadFatBinary(module: *mut Module, image: *const c_void) as "cuModuleLoadFatBinary" => Create::new(Object::Module, module).of(Image::Memory(image));
     fn cuModuleUnload(module: Module) as "cuModuleUnload" => Destroy::new(Object::Module, module as u64);
-    fn cuLibraryLoadData(library: *mut Module, code: *const c_void, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadData" => Create::new(Object::Library, library);
-    fn cuLibraryLoadFromFile(library: *mut Module, name: *const c_char, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadFromFile" => Create::new(Object::Library, library);
+    fn cuLibraryLoadData(library: *mut Module, code: *const c_void, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadData" => Create::new(Object::Library, library).of(Image::Memory(code));
+    fn cuLibraryLoadFromFile(library: *mut Module, name: *const c_char, jit: *mut c_int, jit_values: *mut *mut c_void, jit_count: c_uint, options: *mut c_int, values: *mut *mut c_void, count: c_uint) as "cuLibraryLoadFromFile" => Create::new(Object::Library, library).of(Image::File(name));
     fn cuLibraryUnload(library: Module) as "cuLibraryUnload" => Destroy::new(Object::Library, library as u64);
     fn cuModuleGetFunction(function: *mut Function, module: Module, name: *const c_char) as "cuModuleGetFunction" => LoadCode;
     fn cuModuleGetGlobal(pointer: *mut u32, bytes: *mut u32, module: Module, name: *const c_char) as "cuModuleGetGlobal" => LoadCode;

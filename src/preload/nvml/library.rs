@@ -7,6 +7,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 const SUCCESS: c_int = 0;
 const INSUFFICIENT_SIZE: c_int = 7;
+/// What a library says that does not know a question, or a version of it: invalid argument, not supported, function not
+/// found, version mismatch.
+const UNKNOWN_QUESTION: [c_int; 4] = [2, 3, 13, 25];
 
 /// `NVML_VALUE_NOT_AVAILABLE`.
 const NOT_AVAILABLE: u64 = u64::MAX;
@@ -152,8 +155,14 @@ impl Library {
                 ..Memory2::default()
             };
             // SAFETY: a handle of the library's, and a structure of the version that it says.
-            if unsafe { ask(device.0, &mut memory) } == SUCCESS {
-                return Some((memory.used, memory.total.saturating_sub(memory.reserved)));
+            match unsafe { ask(device.0, &mut memory) } {
+                SUCCESS => {
+                    return Some((memory.used, memory.total.saturating_sub(memory.reserved)));
+                }
+                code if UNKNOWN_QUESTION.contains(&code) => {}
+                // The older question counts what is kept from everybody: its answer among those of the newer one would look
+                // as if that came and went.
+                _ => return None,
             }
         }
         let mut memory = Memory::default();

@@ -28,6 +28,8 @@ const UNKNOWN: u64 = u64::MAX;
 const SAME_AGAIN: Duration = Duration::from_secs(30);
 /// Longest wait while nobody asks.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// A device that misses so many looks in a row does not answer.
+const SILENT: u8 = 2;
 /// Stack of the thread: the driver's and the library's own frames are on it.
 const STACK: usize = 1 << 20;
 
@@ -204,6 +206,7 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
         let made = MADE.load(Ordering::Acquire);
         let is_due = IS_ASKED.load(Ordering::Acquire) || period.is_some() && Instant::now() >= next;
         if ticket > made || is_due {
+            let quiet = Quiet::from_now();
             let calm = is_due.then(|| Calm::begin(&mut patience)).flatten();
             let asked = TO_WRITE.load(Ordering::Acquire) > made;
             // Once the exit handlers run, the driver may be gone at any moment, but for the one time that they wait for.
@@ -212,7 +215,7 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
                 pools::send_states(recorder);
             }
             if let Some(library) = &library {
-                seen.look(recorder, library, asked, calm.as_ref());
+                seen.look(recorder, library, asked, calm.as_ref(), quiet);
             }
             MADE.fetch_max(ticket, Ordering::AcqRel);
             let was_calm = calm.is_some_and(|calm| calm.lasted());
@@ -231,7 +234,8 @@ fn watch(recorder: &'static Recorder, period: Option<Duration>) {
 struct Seen {
     handles: [Option<Handle>; DEVICES],
     written: Vec<Option<Written>>,
-    told_of_silence: bool,
+    /// Looks that a device missed in a row; as many as are told of are told once.
+    silent: [u8; DEVICES],
     told_of_strangers: bool,
 }
 
@@ -240,37 +244,51 @@ impl Default for Seen {
         Seen {
             handles: [None; DEVICES],
             written: (0..DEVICES).map(|_| None).collect(),
-            told_of_silence: false,
+            silent: [0; DEVICES],
             told_of_strangers: false,
         }
     }
 }
 
 impl Seen {
-    fn look(&mut self, recorder: &Recorder, library: &Library, asked: bool, calm: Option<&Calm>) {
+    fn look(
+        &mut self,
+        recorder: &Recorder,
+        library: &Library,
+        asked: bool,
+        calm: Option<&Calm>,
+        quiet: Option<Quiet>,
+    ) {
+        let mut fell_silent = Vec::new();
         for device in devices::announced() {
             let handle = &mut self.handles[usize::from(device)];
+            let uuid = devices::uuid(device);
             if handle.is_none() {
-                *handle = devices::uuid(device).and_then(|uuid| library.device(&uuid));
+                *handle = uuid.and_then(|uuid| library.device(&uuid));
             }
             let Some(look) = handle.and_then(|handle| library.look(handle)) else {
                 // A device that is gone, or that does not answer any more: what it said before holds no longer.
                 LATEST[usize::from(device)].forget();
-                // One whose UUID is being asked for just now will answer.
-                let is_known = devices::uuid(device).is_some();
-                if is_known && !std::mem::replace(&mut self.told_of_silence, true) {
-                    tell(recorder, &does_not_answer(device));
+                // One whose UUID was being asked for just then will answer; any may miss a question now and then.
+                let silent = &mut self.silent[usize::from(device)];
+                *silent = silent.saturating_add(u8::from(uuid.is_some()));
+                if *silent == SILENT {
+                    fell_silent.push(device);
                 }
                 continue;
             };
-            let sample = take(recorder, library, device, look);
-            let knows_itself = sample.process.is_some() || sample.others.is_empty();
-            if !knows_itself
-                && sample.others.iter().any(|other| other.bytes.is_some())
-                && devices::has_context(device)
+            if self.silent[usize::from(device)] < SILENT {
+                self.silent[usize::from(device)] = 0;
+            }
+            let (sample, listed) = take(recorder, library, device, look);
+            let sample = Sample {
+                is_quiet: quiet.is_some_and(Quiet::until_now),
+                ..sample
+            };
+            if let Listed::Not(text) = listed
                 && !std::mem::replace(&mut self.told_of_strangers, true)
             {
-                tell(recorder, &lists_strangers(device));
+                tell(recorder, &text);
             }
             if asked || calm.is_some_and(Calm::lasted) {
                 write(
@@ -280,6 +298,9 @@ impl Seen {
                     &mut self.written[usize::from(device)],
                 );
             }
+        }
+        if !fell_silent.is_empty() {
+            tell(recorder, &does_not_answer(&fell_silent));
         }
     }
 }
@@ -292,9 +313,23 @@ fn tell(recorder: &Recorder, text: &str) {
     channel::send(&recorder.sender, Raw::boxed(note));
 }
 
-fn does_not_answer(device: u8) -> String {
+fn does_not_answer(devices: &[u8]) -> String {
+    let numbers: Vec<String> = devices.iter().map(u8::to_string).collect();
+    let numbers = numbers.join(", ");
+    let it = if devices.len() > 1 {
+        "they have"
+    } else {
+        "it has"
+    };
     format!(
-        "NVML does not answer for GPU {device}: what it has in use, and what other processes have, is not known"
+        "NVML does not answer for GPU {numbers}: what {it} in use, and what other processes have, is not known"
+    )
+}
+
+fn lists_nobody(device: u8) -> String {
+    format!(
+        "NVML lists no process on GPU {device}, not even this one, as it is in some containers: what this process has in all is \
+         not known, nor what others have"
     )
 }
 
@@ -305,7 +340,15 @@ fn lists_strangers(device: u8) -> String {
     )
 }
 
-fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sample {
+/// Whether the library lists this process.
+enum Listed {
+    /// It does, or it need not, or it lists nothing at all.
+    Fine,
+    /// It does not, in words.
+    Not(String),
+}
+
+fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> (Sample, Listed) {
     let own = std::process::id();
     let listed = seen.processes.as_ref();
     // In a namespace of its own a process does not know the number by which it is listed.
@@ -318,9 +361,17 @@ fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sampl
         .filter(|(pid, _)| *pid != own)
         .map(|(pid, bytes)| library.other(*pid, *bytes))
         .collect();
+    // One that is on the device and not listed is in a namespace whose processes the library does not list.
+    let is_missing = listed.is_some() && process.is_none() && devices::has_context(device);
+    let is_hidden = is_missing && others.is_empty();
+    let listing = match is_missing {
+        true if is_hidden => Listed::Not(lists_nobody(device)),
+        true => Listed::Not(lists_strangers(device)),
+        false => Listed::Fine,
+    };
     let process = match process {
         Some(bytes) => bytes,
-        None if others.is_empty() && listed.is_some() => Some(0),
+        None if others.is_empty() && listed.is_some() && !is_hidden => Some(0),
         None => None,
     };
     let latest = &LATEST[usize::from(device)];
@@ -329,24 +380,28 @@ fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> Sampl
         .process
         .store(process.unwrap_or(UNKNOWN), Ordering::Release);
     latest.others.store(!others.is_empty(), Ordering::Release);
-    Sample {
+    let sample = Sample {
         time_ns: recorder.now(),
         device,
         used: seen.used,
         total: seen.total,
         process,
-        others_known: listed.is_some(),
+        others_known: listed.is_some() && !is_hidden,
         others,
-    }
+        is_quiet: false,
+    };
+    (sample, listing)
 }
 
 fn write(recorder: &Recorder, sample: Sample, asked: bool, written: &mut Option<Written>) {
+    // A quiet one settles what one amid calls left open.
     let is_same = |known: &Written| {
-        let time_ns = sample.time_ns;
         Sample {
-            time_ns,
+            time_ns: sample.time_ns,
+            is_quiet: sample.is_quiet,
             ..known.sample.clone()
         } == sample
+            && (known.sample.is_quiet || !sample.is_quiet)
             && known.at.elapsed() < SAME_AGAIN
     };
     if !asked && written.as_ref().is_some_and(is_same) {

@@ -3,12 +3,12 @@
 
 use super::{Call, Recipe};
 use crate::preload::costs::contexts::Coming;
-use crate::preload::costs::traffic::Alone;
+use crate::preload::costs::traffic::{Alone, Scope};
 use crate::preload::devices::Place;
 use crate::preload::hooks::abi::{Code, Context, DeviceOrdinal, SUCCESS};
 use crate::preload::raw::{Kind, NO_DEVICE, Raw};
 use crate::preload::{costs, devices, nvml};
-use oomhook_trace::record::CostKind;
+use oomhook_trace::record::{CostKind, DeedKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ struct Before {
 
 impl Before {
     fn look(device: u8) -> Option<Before> {
-        let alone = Alone::from_now();
+        let alone = Alone::from_now(device);
         // Before its first context a process is on no device, and the management library need not be waited for.
         if !HAD_CONTEXT.load(Ordering::Acquire) {
             return Some(Before {
@@ -53,21 +53,41 @@ impl Before {
     fn book(self, call: &Call, place: Place) {
         let device = place.device;
         // What other calls took meanwhile is not the context's.
-        if !nvml::look_only(PATIENCE_AFTER) || !self.alone.until_now() {
+        let is_seen = look_after(device);
+        let is_alone = self.alone.until_now();
+        if is_alone && !is_seen {
             return;
         }
         let difference =
             |before: Option<u64>, now: Option<u64>| Some(now?.wrapping_sub(before?) as i64);
         let own = difference(self.process, nvml::process_bytes(device));
         let all = difference(self.used, nvml::used_bytes(device));
-        let is_alone = !nvml::has_others(device);
+        if !is_alone {
+            let together = own.or(all).filter(|_| is_seen).unwrap_or(0);
+            return costs::not_measured(call, CostKind::Context, device, together);
+        }
         let (bytes, estimated) = match (own, all) {
             (Some(bytes), _) => (bytes, false),
-            (None, Some(bytes)) => (bytes, !is_alone),
+            (None, Some(bytes)) => (bytes, nvml::has_others(device)),
             (None, None) => return,
         };
         costs::book(call, CostKind::Context, place, bytes, estimated);
     }
+}
+
+/// A look after a context came. Another thread may just be asking the driver for the device's UUID, by which the management
+/// library knows it.
+fn look_after(device: u8) -> bool {
+    for _ in 0..10 {
+        if !nvml::look_only(PATIENCE_AFTER) {
+            return false;
+        }
+        if nvml::used_bytes(device).is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    true
 }
 
 /// Sends the birth of a context that was not known.
@@ -144,9 +164,15 @@ impl Recipe for CreateContext {
         false
     }
 
+    fn scope(&self) -> Scope {
+        Scope::On(ordinal(self.device))
+    }
+
     fn before(&mut self, call: &Call) {
         let device = ordinal(self.device);
-        if self.explicit || !devices::primary_is_active(self.device) {
+        // One that is there and not known may be another thread's, whose call has not returned.
+        let is_new = self.explicit || !devices::primary_is_active(self.device) || Coming::is_any();
+        if is_new {
             // The management library knows it by its UUID.
             devices::announce(call, device);
             self.before = Before::look(device);
@@ -189,6 +215,7 @@ impl Recipe for DestroyContext {
             let context = self.context;
             let device = devices::device_of(context);
             devices::forget_context(context);
+            say_gone(call, context, device.unwrap_or(NO_DEVICE), true);
             if let Some(device) = device {
                 costs::context_is_gone(call, Place { context, device });
             }
@@ -202,9 +229,21 @@ impl Recipe for DestroyContext {
     }
 }
 
+/// What was in the context is gone as well.
+fn say_gone(call: &Call, context: u64, device: u8, explicit: bool) {
+    call.send(Raw {
+        a: context,
+        b: u64::from(explicit),
+        d: DeedKind::ContextGone as u64,
+        device,
+        ..Raw::new(Kind::Deed)
+    });
+}
+
 fn primary_is_gone(call: &Call, device: DeviceOrdinal) {
     let device = ordinal(device);
     let context = devices::forget_primary(device);
+    say_gone(call, context, device, false);
     costs::context_is_gone(call, Place { context, device });
 }
 

@@ -9,6 +9,7 @@ pub mod capture;
 pub mod context;
 pub mod failure;
 pub mod graph;
+pub mod image;
 pub mod import;
 pub mod info;
 pub mod memory;
@@ -19,15 +20,15 @@ pub mod resolve;
 pub mod virtual_memory;
 
 use super::costs::Measure;
-use super::costs::traffic::Passage;
+use super::costs::traffic::{Passage, Scope};
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use super::pretend::{self, Ask, Claim};
 use super::process::NoCancel;
-use super::raw::Raw;
+use super::raw::{NO_DEVICE, Raw};
 use super::state::{self, Recorder};
-use super::{channel, stack, threads};
+use super::{channel, devices, stack, threads};
 use oomhook_trace::Record;
 use oomhook_trace::record::CostKind;
 use std::panic::AssertUnwindSafe;
@@ -60,6 +61,10 @@ pub trait Recipe {
     /// It may take device memory that it does not speak of, for this: measured around the call.
     fn cost(&self) -> Option<CostKind> {
         None
+    }
+    /// Whose memory it may move.
+    fn scope(&self) -> Scope {
+        Scope::Any
     }
     /// Before the real call.
     fn before(&mut self, _call: &Call) {}
@@ -224,8 +229,10 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
             row,
         });
         let is_outermost = thread.depth.get() == 1;
-        let passage = (is_outermost && call.is_some())
-            .then(|| Passage::begin(std::ptr::from_ref(thread) as usize));
+        let passage = call
+            .as_ref()
+            .filter(|_| is_outermost)
+            .map(|call| passage(call, recipe.scope()));
         let mut claim = Claim::Pass;
         if let Some(call) = &call {
             // A call inside a call (a wrapper below us) is part of that, and was judged with it.
@@ -275,6 +282,21 @@ pub fn driver_call(row: RowId, recipe: &mut dyn Recipe, real: &mut dyn FnMut() -
         }
         code
     })
+}
+
+/// The call is under way from now on.
+#[inline]
+fn passage(call: &Call, scope: Scope) -> Passage {
+    let known = match scope {
+        Scope::Any => None,
+        Scope::On(device) => Passage::begin_on(device),
+        Scope::Current => {
+            let mut device = NO_DEVICE;
+            at_work(|| device = devices::current(call).device);
+            Passage::begin_on(device)
+        }
+    };
+    known.unwrap_or_else(|| Passage::begin(std::ptr::from_ref(call.thread) as usize))
 }
 
 /// Around a runtime function: puts its name on the driver calls below it, and records itself only what they do not see.

@@ -1,10 +1,13 @@
 //! Objects that hold memory which no allocation call shows: modules, libraries, graphs, streams, events, textures.
 
+use super::image::Image;
 use super::{Call, Recipe, failure};
+use crate::preload::costs::contexts;
+use crate::preload::costs::traffic::Scope;
 use crate::preload::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use crate::preload::raw::{Kind, Raw};
 use crate::preload::{captures, costs, devices};
-use oomhook_trace::record::{CostKind, Object};
+use oomhook_trace::record::{CostKind, DeedKind, Object};
 use std::ffi::c_void;
 
 /// What an object costs that holds device memory.
@@ -23,6 +26,8 @@ pub struct Create {
     handle: *mut u64,
     /// Where it is, if that is not the current device.
     place: Option<u8>,
+    /// What it is made of.
+    image: Image,
 }
 
 impl Create {
@@ -33,7 +38,13 @@ impl Create {
             object,
             handle: handle.cast(),
             place: None,
+            image: Image::Unknown,
         }
+    }
+
+    /// Loaded from this.
+    pub fn of(self, image: Image) -> Create {
+        Create { image, ..self }
     }
 
     /// On this device, whichever is the current one.
@@ -55,6 +66,15 @@ impl Recipe for Create {
         cost_of(self.object)
     }
 
+    fn scope(&self) -> Scope {
+        match (self.object, self.place) {
+            // A library comes to each context, a graph may have nodes on several devices.
+            (Object::Module | Object::Stream, None) => Scope::Current,
+            (Object::Stream, Some(device)) => Scope::On(device),
+            _ => Scope::Any,
+        }
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
@@ -72,10 +92,28 @@ impl Recipe for Create {
             ..Raw::new(Kind::Created)
         };
         call.send_here(Raw {
+            b: self.image.bytes(),
             space: self.object as u8,
             ..raw
         });
+        if let Some(context) = explicit_context(call) {
+            call.send(Raw {
+                a: handle,
+                b: self.object as u64,
+                c: context,
+                d: DeedKind::MadeIn as u64,
+                device,
+                ..Raw::new(Kind::Deed)
+            });
+        }
     }
+}
+
+/// The current context, if the program has made it by itself.
+fn explicit_context(call: &Call) -> Option<u64> {
+    let is_any = contexts::are_any_explicit();
+    let context = is_any.then(|| devices::current(call).context)?;
+    contexts::is_explicit(context).then_some(context)
 }
 
 /// Something is destroyed. Sent after success: nothing is released by address here, so no order can be mixed up.
@@ -157,6 +195,10 @@ impl Recipe for Launch {
         (!captures::any()).then_some(CostKind::Launch)
     }
 
+    fn scope(&self) -> Scope {
+        Scope::Current
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
@@ -173,6 +215,10 @@ pub struct LoadCode;
 impl Recipe for LoadCode {
     fn cost(&self) -> Option<CostKind> {
         Some(CostKind::Code)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Current
     }
 
     fn after(&mut self, call: &Call, code: Code) {
@@ -203,18 +249,35 @@ impl Recipe for SetLimit {
         Some(CostKind::Limit)
     }
 
+    fn scope(&self) -> Scope {
+        Scope::Current
+    }
+
     fn after(&mut self, call: &Call, code: Code) {
         if code == OUT_OF_MEMORY {
             return failure::record(call, None, None, code);
         }
         if code == SUCCESS {
             let device = devices::current(call).device;
-            let raw = Raw {
-                a: self.limit as u64,
-                b: self.value,
-                ..Raw::new(Kind::Limit)
-            };
-            call.send_here(Raw { device, ..raw });
+            // The driver may have made something else of it.
+            let value = devices::limit(self.limit).unwrap_or(self.value);
+            let limit = self.limit as u64;
+            match explicit_context(call) {
+                Some(context) => call.send_here(Raw {
+                    a: limit,
+                    b: value,
+                    c: context,
+                    d: DeedKind::LimitIn as u64,
+                    device,
+                    ..Raw::new(Kind::Deed)
+                }),
+                None => call.send_here(Raw {
+                    a: limit,
+                    b: value,
+                    device,
+                    ..Raw::new(Kind::Limit)
+                }),
+            }
         }
     }
 }

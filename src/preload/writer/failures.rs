@@ -10,7 +10,7 @@ use oomhook_ledger::Ledger;
 use oomhook_ledger::oom::{Class, Group};
 use oomhook_report::schema::{Oom, Process};
 use oomhook_report::text::{self, Style};
-use oomhook_report::{Depth, Facts, Resolver, assemble, failures};
+use oomhook_report::{Depth, Facts, Resolver, assemble, diagnosis, failures};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -179,6 +179,10 @@ fn story(books: &Books<'_>, number: usize) -> (Process, Option<Oom>) {
     let definitions = books.ledger.definitions();
     let mut resolver =
         Resolver::new(definitions, &mut names, Depth::Whole).of_process(books.header);
-    let oom = failures::one(books.ledger, &mut resolver, number);
+    let mut oom = failures::one(books.ledger, &mut resolver, number);
+    if let Some(oom) = &mut oom {
+        let situation = diagnosis::situation::of(books.header, books.ledger);
+        oom.verdict = diagnosis::failure::diagnose(oom, &situation);
+    }
     (process, oom)
 }

@@ -1,6 +1,7 @@
 //! The header of this process's trace.
 
 use super::super::doors::resolver;
+use super::super::frameworks::versions;
 use super::super::privacy;
 use super::super::state::Recorder;
 use oomhook_trace::Header;
@@ -59,6 +60,7 @@ pub fn make(recorder: &Recorder) -> Header {
             start_unix_ns,
         },
         environment: privacy::environment(variables),
+        frameworks: versions::loaded(),
         settings: recorder.config.told(),
         labels: recorder.config.labels.iter().cloned().collect(),
         run: recorder.config.run.clone(),

@@ -1,6 +1,7 @@
 //! The JSON's keys on what is inside a framework's cache.
 
-use crate::schema::{Change, Site};
+use crate::roles::Role;
+use crate::schema::{Change, Place, Site};
 use serde::Serialize;
 
 /// Blocks inside a framework's cache on one device. They lie in the device's own blocks and are never added to them.
@@ -49,6 +50,19 @@ pub struct TensorPeak {
     pub round: u64,
     /// What they were, largest first.
     pub sites: Vec<Site>,
+    /// What they were for: an estimate.
+    pub roles: Vec<RoleSum>,
+}
+
+/// What blocks of one role came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RoleSum {
+    /// The role.
+    pub role: Role,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
 }
 
 /// What the cache holds of the driver, and the room in it.
@@ -74,6 +88,53 @@ pub struct Segments {
     pub sizes: Vec<SegmentSize>,
     /// Bytes handed out that lie in no known segment: the rest is not to be trusted if this is much.
     pub outside_bytes: u64,
+    /// Segments are mappings of physical memory, which can grow (PyTorch's `expandable_segments`).
+    pub expandable: bool,
+}
+
+/// A site whose live bytes had been rising again and again.
+#[derive(Clone, Debug, Serialize)]
+pub struct RisingSite {
+    /// By how much its lowest bytes rose.
+    pub rise_bytes: u64,
+    /// In how many slots of time they rose.
+    pub steps: u64,
+    /// Of so many.
+    pub of_slots: u64,
+    /// Its blocks become larger and larger.
+    pub larger_blocks: bool,
+    /// What they are for, of a framework's cache: an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
+}
+
+/// A site that held far more than ever before.
+#[derive(Clone, Debug, Serialize)]
+pub struct JumpedSite {
+    /// The most bytes that it had held before.
+    pub before_bytes: u64,
+    /// What it held then.
+    pub bytes: u64,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
+}
+
+/// A site whose blocks keep segments that are partly idle from being given back.
+#[derive(Clone, Debug, Serialize)]
+pub struct PinnedSite {
+    /// In how many segments it has most of the blocks.
+    pub segments: u64,
+    /// Bytes in them that are not handed out.
+    pub idle_bytes: u64,
+    /// Bytes in them that are.
+    pub used_bytes: u64,
+    /// Where its blocks come from.
+    #[serde(flatten)]
+    pub of: Place,
 }
 
 /// Segments of one size.
@@ -102,6 +163,12 @@ pub struct CacheThen {
     pub sites: Vec<Site>,
     /// What had changed lately, the largest change first.
     pub changed: Vec<Change>,
+    /// What had been rising, the steepest first.
+    pub rising: Vec<RisingSite>,
+    /// What held far more than ever before, the largest first.
+    pub jumped: Vec<JumpedSite>,
+    /// Whose blocks kept partly idle segments from being given back, the most idle bytes first.
+    pub pinned: Vec<PinnedSite>,
     /// No call of the driver failed: the cache keeps to a limit of its own.
     pub by_own_limit: bool,
 }

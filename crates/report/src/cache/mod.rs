@@ -5,12 +5,17 @@ pub mod keys;
 use crate::failures;
 use crate::phases;
 use crate::resolve::Resolver;
-use crate::schema::Site;
+use crate::roles::{Role, Roles};
+use crate::schema::{Place, Site};
 use crate::sites;
-use keys::{CacheThen, SegmentSize, Segments, TensorPeak, Tensors};
-use oomhook_ledger::holes::CacheMap;
+use keys::{
+    CacheThen, JumpedSite, PinnedSite, RisingSite, RoleSum, SegmentSize, Segments, TensorPeak,
+    Tensors,
+};
+use oomhook_ledger::holes::{CacheMap, Pinned};
 use oomhook_ledger::oom::Group;
-use oomhook_ledger::{Amount, Ledger, Row};
+use oomhook_ledger::shapes::{Jumped, Rising};
+use oomhook_ledger::{Amount, Ledger, Row, RowId};
 use std::rc::Rc;
 
 /// What the call of such a block is named.
@@ -20,6 +25,7 @@ pub const CALL: &str = "PyTorch's cache";
 pub fn of_device(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     device: Option<u8>,
 ) -> Option<Tensors> {
     let device = device?;
@@ -49,10 +55,12 @@ pub fn of_device(
             sites: collect(
                 ledger,
                 resolver,
+                roles,
                 rows().map(|row| (row, tensors.at_peak(row))),
             ),
+            roles: by_role(roles, rows().map(|row| (row, tensors.at_peak(row)))),
         },
-        live_sites: collect(ledger, resolver, rows().map(|row| (row, row.live))),
+        live_sites: collect(ledger, resolver, roles, rows().map(|row| (row, row.live))),
         segments: ledger.cache_map(device).map(|map| segments(&map)),
     })
 }
@@ -60,13 +68,33 @@ pub fn of_device(
 fn collect<'a>(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     rows: impl Iterator<Item = (&'a Row, Amount)>,
 ) -> Vec<Site> {
-    let mut sites = sites::collect(ledger, resolver, rows);
+    let tick = ledger.tensors().allocs();
+    let mut sites = sites::collect(ledger, resolver, tick, rows);
     for site in &mut sites {
         site.call = Rc::from(CALL);
+        site.role = roles.get(site.stack_id);
     }
     sites
+}
+
+/// Bytes and blocks of each role that has some.
+fn by_role<'a>(roles: &Roles, rows: impl Iterator<Item = (&'a Row, Amount)>) -> Vec<RoleSum> {
+    let mut sums = Role::ALL.map(|role| RoleSum {
+        role,
+        bytes: 0,
+        blocks: 0,
+    });
+    for (row, amount) in rows {
+        let role = roles.get(row.key.stack).unwrap_or(Role::Other);
+        if let Some(sum) = sums.iter_mut().find(|sum| sum.role == role) {
+            sum.bytes += amount.bytes;
+            sum.blocks += amount.blocks;
+        }
+    }
+    sums.into_iter().filter(|sum| sum.blocks > 0).collect()
 }
 
 fn segments(map: &CacheMap) -> Segments {
@@ -87,19 +115,101 @@ fn segments(map: &CacheMap) -> Segments {
             })
             .collect(),
         outside_bytes: map.outside_bytes,
+        expandable: map.expandable,
     }
+}
+
+/// Rows that rise, by site.
+pub(crate) fn rising<'a>(
+    resolver: &mut Resolver<'_>,
+    roles: &Roles,
+    rows: &[Rising],
+    row_of: impl Fn(RowId) -> Option<&'a Row>,
+) -> Vec<RisingSite> {
+    let mut found: Vec<RisingSite> = Vec::new();
+    for rising in rows {
+        let Some(row) = row_of(rising.row) else {
+            continue;
+        };
+        let of = failures::place(&resolver.stack(row.key.stack));
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
+            Some(known) => known.rise_bytes += rising.stairs.rise_bytes,
+            None => found.push(RisingSite {
+                rise_bytes: rising.stairs.rise_bytes,
+                steps: rising.stairs.steps,
+                of_slots: rising.stairs.of_slots,
+                larger_blocks: rising.larger_blocks,
+                role: roles.get(row.key.stack),
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.rise_bytes));
+    found
+}
+
+fn place_of(ledger: &Ledger, resolver: &mut Resolver<'_>, row: RowId) -> Option<Place> {
+    let stack = ledger.tensors().row(row)?.key.stack;
+    Some(failures::place(&resolver.stack(stack)))
+}
+
+fn jumped(ledger: &Ledger, resolver: &mut Resolver<'_>, rows: &[Jumped]) -> Vec<JumpedSite> {
+    let mut found: Vec<JumpedSite> = Vec::new();
+    for one in rows {
+        let Some(of) = place_of(ledger, resolver, one.row) else {
+            continue;
+        };
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
+            Some(known) => {
+                known.before_bytes += one.before;
+                known.bytes += one.now;
+            }
+            None => found.push(JumpedSite {
+                before_bytes: one.before,
+                bytes: one.now,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    found
+}
+
+fn pinned(ledger: &Ledger, resolver: &mut Resolver<'_>, rows: &[Pinned]) -> Vec<PinnedSite> {
+    let mut found: Vec<PinnedSite> = Vec::new();
+    for one in rows {
+        let Some(of) = place_of(ledger, resolver, one.row) else {
+            continue;
+        };
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
+            Some(known) => {
+                known.segments += one.segments;
+                known.idle_bytes += one.idle_bytes;
+                known.used_bytes += one.used_bytes;
+            }
+            None => found.push(PinnedSite {
+                segments: one.segments,
+                idle_bytes: one.idle_bytes,
+                used_bytes: one.used_bytes,
+                of,
+            }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.idle_bytes));
+    found
 }
 
 /// The cache when memory ran out.
 pub fn at_failure(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
+    roles: &Roles,
     group: &Group,
 ) -> Option<CacheThen> {
     let state = group.cache.as_ref()?;
     let rows = state.rows.iter();
     let lived = rows.filter_map(|(id, amount)| Some((ledger.tensors().row(*id)?, *amount)));
-    let sites = collect(ledger, resolver, lived);
+    let sites = collect(ledger, resolver, roles, lived);
     let stack = |row| Some(ledger.tensors().row(row)?.key.stack);
     let changed = failures::changes(resolver, &state.changes, stack);
     Some(CacheThen {
@@ -110,6 +220,11 @@ pub fn at_failure(
         segments: segments(&state.map),
         sites,
         changed,
+        rising: rising(resolver, roles, &state.rising, |row| {
+            ledger.tensors().row(row)
+        }),
+        jumped: jumped(ledger, resolver, &state.jumped),
+        pinned: pinned(ledger, resolver, &state.map.pinned),
         by_own_limit: group.by_cache,
     })
 }

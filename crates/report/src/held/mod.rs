@@ -6,8 +6,10 @@ pub use keys::*;
 
 use crate::objects;
 use crate::resolve::Resolver;
+use crate::schema::Report;
 use oomhook_ledger::announcements::Origin;
 use oomhook_ledger::pools::{PoolKind, PoolUse};
+use oomhook_ledger::reserve::STEP;
 use oomhook_ledger::{Ledger, RowId};
 use oomhook_trace::record::Object;
 use oomhook_trace::{Space, StackId};
@@ -35,13 +37,19 @@ fn doer(resolver: &mut Resolver<'_>, by: Origin) -> Doer {
     }
 }
 
-/// A pool grows by this, as measured: what is in use keeps whole steps.
-const STEP: u64 = 32 << 20;
-
 /// Bytes that the pool gives back at the next synchronisation: beyond what is in use and what it may keep.
 fn pending(pool: &PoolUse) -> u64 {
     let in_use = pool.used.checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
     pool.reserved.saturating_sub(in_use.max(pool.threshold))
+}
+
+impl Report {
+    /// Memory on the device came from pools of which the driver has not said what they reserve.
+    #[must_use]
+    pub fn hides_pools(&self, device: Option<u32>) -> bool {
+        let mut pools = self.pools.iter().filter(|pool| pool.device == device);
+        pools.any(|pool| pool.live_peak_bytes > 0 && !pool.measured && pool.destroyed.is_none())
+    }
 }
 
 /// Pools, in order of appearance.

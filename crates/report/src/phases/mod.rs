@@ -115,11 +115,7 @@ pub(crate) fn left_behind(
         };
         let Some(row) = row else { continue };
         let of = place(&resolver.stack(row.key.stack));
-        let known = found.iter_mut().find(|known| {
-            (&known.of.label, &known.of.library, &known.of.origin)
-                == (&of.label, &of.library, &of.origin)
-        });
-        match known {
+        match found.iter_mut().find(|known| known.of.is_same(&of)) {
             Some(known) => known.bytes_per_mark += bytes,
             None => found.push(PhaseGrowth {
                 bytes_per_mark: *bytes,

@@ -242,7 +242,8 @@ pub fn take_as_needed(setting: &str) -> String {
 }
 
 /// Some reservation.
-pub const LESS_UP_FRONT: &str = "Let the program take less up front.";
+pub const LESS_UP_FRONT: &str =
+    "Let it take less up front: what is asked for later has to fit beside it.";
 
 /// Others.
 pub const STOP_OR_MOVE: &str = "Stop the others or take another GPU (CUDA_VISIBLE_DEVICES); oomhook doctor shows who uses which, and leftovers.";

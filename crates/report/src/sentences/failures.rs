@@ -1,8 +1,8 @@
 //! What is said of allocations that ran out of memory.
 
 use super::*;
-use crate::schema::{LedgerLine, Process};
-use oomhook_trace::record::{HostMemory, Other};
+use crate::schema::Process;
+use oomhook_trace::record::HostMemory;
 
 /// What failed: `cudaMalloc asked 8.0 GiB on GPU 0`.
 #[must_use]
@@ -142,129 +142,6 @@ pub fn moment(process: &Process, oom: &Oom) -> String {
         parts.push(format!("failed {}", times(oom.attempts)));
     }
     parts.join(", ")
-}
-
-/// What a line of the ledger is called, if it is no memory that this process allocated.
-fn ledger_name(name: &str) -> &str {
-    match name {
-        "pool_idle" => "pool reserve",
-        "launches" => "first launches",
-        "graph_execs" => "executable graphs",
-        "other_calls" => "other calls",
-        "other_processes" => "other processes",
-        "driver" => "the driver's own",
-        "rest" => "not explained",
-        other => other,
-    }
-}
-
-/// Lines of a ledger that are memory of this process's own making.
-fn is_own(name: &str) -> bool {
-    matches!(name, "device" | "array" | "async" | "vmm" | "graph")
-}
-
-/// True if a ledger tells of more than what this process allocated.
-#[must_use]
-pub fn tells_more(lines: &[LedgerLine]) -> bool {
-    let mut lines = lines.iter();
-    lines.any(|line| line.name != "free" && !is_own(&line.name) && line.bytes > 0)
-}
-
-/// `10.0 GiB allocated by this process + 512.0 MiB contexts + 2.0 GiB other processes (pid 4711 train.py) + 6.0 MiB in small
-/// parts (code, streams)`. What is less than a hundredth comes last and in one.
-#[must_use]
-pub fn in_use(lines: &[LedgerLine], others: &[Other]) -> Option<String> {
-    const SMALL: u64 = 100;
-    let sum_of = |wanted: &dyn Fn(&str) -> bool| -> u64 {
-        let found = lines.iter().filter(|line| wanted(&line.name));
-        found.map(|line| line.bytes).sum()
-    };
-    let used = sum_of(&|name| name != "free");
-    let own = sum_of(&is_own);
-    let mut parts = Vec::new();
-    if own > 0 {
-        parts.push(format!("{} allocated by this process", bytes(own)));
-    }
-    let mut small: Vec<(&str, u64)> = Vec::new();
-    let further = lines.iter().filter(|line| line.bytes > 0);
-    for line in further.filter(|line| line.name != "free" && !is_own(&line.name)) {
-        let name = match line.name.as_str() {
-            "rest" => rest_name(lines),
-            name => ledger_name(name),
-        };
-        // Who else is there is never a small matter.
-        if line.name == "other_processes" {
-            parts.push(format!(
-                "{} {name}{}",
-                bytes(line.bytes),
-                names(others, line.bytes)
-            ));
-        } else if line.bytes.saturating_mul(SMALL) < used {
-            small.push((name, line.bytes));
-        } else {
-            parts.push(format!("{} {name}", bytes(line.bytes)));
-        }
-    }
-    match small.as_slice() {
-        [] => {}
-        [(name, size)] => parts.push(format!("{} {name}", bytes(*size))),
-        several => {
-            let sum = several.iter().map(|(_, bytes)| bytes).sum();
-            let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-            parts.push(format!(
-                "{} in small parts ({})",
-                bytes(sum),
-                names.join(", ")
-            ));
-        }
-    }
-    (!parts.is_empty()).then(|| parts.join(" + "))
-}
-
-/// Where something was not measured, the rest has it too.
-fn rest_name(lines: &[LedgerLine]) -> &'static str {
-    let has = |name: &str| lines.iter().any(|line| line.name == name);
-    match (has("contexts"), has("other_processes") || has("driver")) {
-        (true, _) => "not explained",
-        (false, true) => "contexts and what is not explained",
-        (false, false) if has("code") || has("launches") => "contexts and other processes",
-        (false, false) => "contexts, code, other processes",
-    }
-}
-
-/// ` (pid 4711 train.py 2.0 GiB, pid 4712 1.0 GiB)`, the largest first; of a single one that has it all the name alone.
-fn names(others: &[Other], sum: u64) -> String {
-    const MOST: usize = 3;
-    let mut known: Vec<&Other> = others
-        .iter()
-        .filter(|other| other.bytes.is_some())
-        .collect();
-    known.sort_by_key(|other| (std::cmp::Reverse(other.bytes), other.pid));
-    let mut parts: Vec<String> = known
-        .iter()
-        .take(MOST)
-        .map(|other| {
-            let name = crate::clean::text(crate::attribution::file_name(&other.name));
-            let name = if name.is_empty() {
-                name
-            } else {
-                format!(" {name}")
-            };
-            let size = other.bytes.unwrap_or(0);
-            if size == sum {
-                format!("pid {}{name}", other.pid)
-            } else {
-                format!("pid {}{name} {}", other.pid, bytes(size))
-            }
-        })
-        .collect();
-    if known.len() > MOST {
-        parts.push(format!("{} more", known.len() - MOST));
-    }
-    if parts.is_empty() {
-        return String::new();
-    }
-    format!(" ({})", parts.join(", "))
 }
 
 /// `+2.0 GiB cache (cache.c:12)`.

@@ -3,7 +3,7 @@
 use super::label::{self, width};
 use super::table_of_sites::by_site;
 use super::{LEAD, MUCH, Page, Paint, Style, program};
-use crate::schema::{Device, Oom, Place, Process, Report, Site};
+use crate::schema::{Change, Device, Oom, Place, Process, Report, Site};
 use crate::sentences as say;
 use oomhook_ledger::oom::Class;
 
@@ -74,12 +74,11 @@ impl Page<'_> {
         }
         let with_sites = singles.first().or(searches.first()).or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
-            let held = oom.sites.iter().map(|site| site.bytes).sum();
+            let (sites, held) = held_then(oom);
             self.line(format!("  {}", say::held_then(held)));
-            let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+            let lines = by_site(sites.iter().map(|site| (site, None)));
             // What is less than a hundredth is nobody's reason; a few rows are shown in any case.
-            let large = oom
-                .sites
+            let large = sites
                 .iter()
                 .filter(|site| site.bytes.saturating_mul(100) >= held);
             let top = large
@@ -131,14 +130,23 @@ impl Page<'_> {
 
     /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
     fn circumstances(&mut self, oom: &Oom, with_changes: bool) {
+        if let Some(diagnosis) = &oom.verdict {
+            self.why(diagnosis);
+        }
         if let Some(free) = say::free_of_total(oom) {
             self.fact(say::FREE, &free);
         }
         self.in_use(oom);
+        if let Some(cache) = &oom.cache {
+            self.cache_then(cache);
+        }
         if with_changes {
             self.changed_lately(oom);
         }
-        self.freed_last(oom);
+        // A cache frees its own segments before it gives up.
+        if oom.cache.is_none() {
+            self.freed_last(oom);
+        }
         self.said_last(oom);
         if let Some(host) = oom.host.as_ref().filter(|_| say::is_about_the_host(oom)) {
             self.fact(say::HOST, &say::host(host));
@@ -147,22 +155,28 @@ impl Page<'_> {
 
     /// Nothing where it would only say again what this process held.
     fn in_use(&mut self, oom: &Oom) {
+        let known = say::Known {
+            others: &oom.others,
+            all_others: oom.others_known,
+            hidden_pools: oom.hidden_pools,
+        };
         if say::tells_more(&oom.ledger)
-            && let Some(used) = say::in_use(&oom.ledger, &oom.others)
+            && let Some(used) = say::in_use(&oom.ledger, &known)
         {
             self.fact(say::IN_USE, &used);
         }
     }
 
-    fn fact(&mut self, mark: &str, text: &str) {
+    pub(super) fn fact(&mut self, mark: &str, text: &str) {
         self.paragraph(&format!("  {mark}"), text);
     }
 
     fn changed_lately(&mut self, oom: &Oom) {
         let lasted = oom.time_ns.saturating_sub(oom.changed_since_ns);
-        if !oom.changed.is_empty() {
+        let all = changed(oom);
+        if !all.is_empty() {
             let room = self.width().saturating_sub(40).max(20);
-            let changes = oom.changed.iter().take(MOST_CHANGES);
+            let changes = all.iter().take(MOST_CHANGES);
             let changes: Vec<String> = changes
                 .map(|change| say::changed(change.bytes, &short(&change.of, room)))
                 .collect();
@@ -197,6 +211,24 @@ impl Page<'_> {
     }
 }
 
+/// What held memory, and how much that was: blocks of the framework's cache, if it had most of it.
+fn held_then(oom: &Oom) -> (&[Site], u64) {
+    let of_driver: u64 = oom.sites.iter().map(|site| site.bytes).sum();
+    match &oom.cache {
+        Some(cache) if cache.reserved_bytes.saturating_mul(2) >= of_driver => {
+            (&cache.sites, cache.allocated_bytes)
+        }
+        _ => (&oom.sites, of_driver),
+    }
+}
+
+fn changed(oom: &Oom) -> &[Change] {
+    match &oom.cache {
+        Some(cache) if !cache.changed.is_empty() => &cache.changed,
+        _ => &oom.changed,
+    }
+}
+
 fn short(place: &Place, columns: usize) -> String {
     let origin = place.origin.as_deref();
     label::with_origin(
@@ -215,9 +247,15 @@ pub(super) fn tells_of(report: &Report, device: Option<u32>) -> bool {
     all.any(|oom| oom.device == device && say::tells_more(&oom.ledger))
 }
 
+/// True if the process died of lack of memory on a device, and what its framework's cache had handed out then was told.
+pub(super) fn told_of_cache(report: &Report, device: Option<u32>) -> bool {
+    let mut all = report.oom.iter();
+    all.any(|oom| oom.class == Class::Fatal && oom.device == device && oom.cache.is_some())
+}
+
 /// True if the changes are counted from the beginning on, and all is still there.
 fn changes_are_all(oom: &Oom) -> bool {
-    oom.changed_since_ns == 0 && oom.changed.iter().all(|change| change.bytes > 0)
+    oom.changed_since_ns == 0 && changed(oom).iter().all(|change| change.bytes > 0)
 }
 
 /// True if the table of the fatal failure begins with the rows with which that of the device's peak would.
@@ -281,9 +319,9 @@ pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
         page.paragraph(&format!("  {}", say::NOTE), &note);
     }
     if !oom.sites.is_empty() {
-        let held = oom.sites.iter().map(|site| site.bytes).sum();
+        let (sites, held) = held_then(oom);
         page.title(&say::held_then(held), "");
-        let lines = by_site(oom.sites.iter().map(|site| (site, None)));
+        let lines = by_site(sites.iter().map(|site| (site, None)));
         page.sites(&lines, Some(held), MOST_SITES);
     }
     if !oom.stack.is_empty() {

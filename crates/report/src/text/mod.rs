@@ -1,10 +1,14 @@
 //! The report for people: about thirty lines, the verdict first, the next command last.
 
+mod at_end;
+mod cache;
 mod failures;
 pub mod label;
 mod paint;
+mod phases;
 mod sections;
 mod table_of_sites;
+mod why;
 
 use crate::schema::{LeakClass, Process, ProcessEnd, Report};
 use crate::sentences as say;
@@ -134,6 +138,8 @@ pub fn render(report: &Report, style: &Style) -> String {
     let much = !report.oom.is_empty() || verdict::bad_frees(&report.anomalies) > 0;
     let top = if much { style.top.min(MUCH) } else { style.top };
     page.peaks(report, top);
+    page.findings(report);
+    page.phases(report);
     let grows = report
         .leaks
         .iter()
@@ -142,6 +148,9 @@ pub fn render(report: &Report, style: &Style) -> String {
     if !died || grows {
         page.live(report, top);
     }
+    if !died {
+        page.at_end(report);
+    }
     page.other_memory(report);
     page.bad_frees(report);
     page.notes(report);
@@ -149,6 +158,18 @@ pub fn render(report: &Report, style: &Style) -> String {
     let mut text = page.lines.join("\n");
     text.push('\n');
     text
+}
+
+/// A paragraph alone.
+pub(crate) fn paragraph(mark: &str, text: &str, style: &Style) -> String {
+    let mut page = Page {
+        style,
+        paint: Paint(style.colour),
+        lines: Vec::new(),
+    };
+    page.paragraph(mark, text);
+    let lines = page.lines.iter();
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Notes alone, as a report has them at its end.
@@ -224,7 +245,11 @@ fn headline(report: &Report, verdict: &Verdict<'_>, columns: usize) -> (String, 
             let fits = width(&long) <= columns;
             return (if fits { long } else { short }, Colour::Red);
         }
-        Verdict::NoData => return (say::no_data(report).to_owned(), Colour::Yellow),
+        Verdict::NoData => {
+            let besides = at_end::taken_besides(report);
+            let text = besides.unwrap_or_else(|| say::no_data(report).to_owned());
+            return (text, Colour::Yellow);
+        }
         Verdict::Leak(sum) => return (headline_leak(sum, columns), Colour::Red),
         Verdict::CutShort => {
             let process = &report.process;
@@ -233,9 +258,11 @@ fn headline(report: &Report, verdict: &Verdict<'_>, columns: usize) -> (String, 
             let text = say::headline_cut_short(process.end, process.signal, live, blocks);
             (text, Colour::Yellow)
         }
-        Verdict::Healthy { caches, at_exit } => {
-            (say::no_leak(*caches, *at_exit).to_owned(), Colour::Green)
-        }
+        Verdict::Healthy {
+            caches,
+            at_exit,
+            graphs,
+        } => (say::no_leak(*caches, *at_exit, *graphs), Colour::Green),
     };
     let mut parts = vec![text];
     let mut colour = colour;

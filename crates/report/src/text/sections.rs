@@ -50,18 +50,27 @@ impl Page<'_> {
         let Some((highest, others)) = devices.split_first() else {
             return;
         };
+        let cache = super::cache::explains(highest);
+        let is_told = cache.is_some() && super::failures::told_of_cache(report, highest.device);
         let when = say::peak_when(highest.peak_time_ns, highest.peak_event);
         let title = peak_title(highest, self.width().saturating_sub(when.len() + 2));
         self.title(&title, &when);
-        if super::failures::lists_the_same(report, highest, top) {
+        if is_told {
+            // The same again, a moment earlier.
+        } else if super::failures::lists_the_same(report, highest, top) {
             self.line(format!("  {}", say::MOSTLY_THE_SAME));
+        } else if cache.is_some() {
+            // The cache's segments tell less than what is in them, which follows.
         } else {
             let lines = by_site(highest.peak.sites.iter().map(|site| (site, None)));
             self.sites(&lines, Some(highest.peak_bytes), top);
         }
         // Two accounts of nearly the same would be one too many.
         if !super::failures::tells_of(report, highest.device) {
-            self.account(highest);
+            self.account(report, highest);
+        }
+        if let Some(tensors) = cache.filter(|_| !is_told) {
+            self.cached_peak(highest, tensors, top);
         }
         self.jump(report);
         let most = top.saturating_sub(2);
@@ -93,17 +102,13 @@ impl Page<'_> {
     }
 
     /// What else was in use at the peak.
-    fn account(&mut self, device: &Device) {
+    fn account(&mut self, report: &Report, device: &Device) {
         let Some(lines) = device.ledger.get("peak") else {
             return;
         };
-        let others = device
-            .latest
-            .as_ref()
-            .and_then(|look| look.others.as_deref());
         if lines.iter().any(|line| line.name == "free")
             && say::tells_more(lines)
-            && let Some(used) = say::in_use(lines, others.unwrap_or(&[]))
+            && let Some(used) = super::at_end::account(report, device, "peak")
         {
             self.paragraph(&format!("  {}", say::IN_USE), &used);
         }
@@ -136,12 +141,20 @@ impl Page<'_> {
             })
             .collect();
         self.title(say::live_title(report.process.end), &sums.join(", "));
-        let mut lines = by_site(
-            report
-                .leaks
-                .iter()
-                .map(|leak| (&leak.site, Some(leak.class))),
-        );
+        let shown = self.not_cached(report);
+        let leaks = report.leaks.iter().zip(&shown);
+        let (kept, cached): (Vec<_>, Vec<_>) = leaks.partition(|(_, shown)| **shown);
+        if !cached.is_empty() {
+            let sites = || cached.iter().map(|(leak, _)| &leak.site);
+            let bytes = sites().map(|site| site.bytes).sum();
+            let blocks = sites().map(|site| site.blocks).sum();
+            self.fact(say::CACHE, &say::cached_at_end(bytes, blocks));
+        }
+        if kept.is_empty() {
+            return;
+        }
+        let kept = kept.into_iter();
+        let mut lines = by_site(kept.map(|(leak, _)| (&leak.site, Some(leak.class))));
         // What somebody should do something about comes first.
         lines.sort_by_key(|line| {
             let real = matches!(line.class(), Some(LeakClass::Growing | LeakClass::OneTime));
@@ -288,9 +301,17 @@ impl Page<'_> {
         if let Some(pid) = self.style.pid.filter(|_| running) {
             return self.command(&format!("oomhook snapshot {pid}"));
         }
+        let cached = report.oom.iter().any(|oom| oom.cache.is_some());
         let command = match verdict {
+            Verdict::OutOfMemory(_) if cached => {
+                format!("oomhook report {trace} --by stack --at oom --tensors")
+            }
             Verdict::OutOfMemory(_) => format!("oomhook report {trace} --by stack --at oom"),
             Verdict::Leak(_) => format!("oomhook report {trace} --by stack --at exit"),
+            // It was watched, and has nothing but contexts.
+            Verdict::NoData if !report.contexts.is_empty() => {
+                format!("oomhook report {trace} --at exit")
+            }
             Verdict::NoData => "oomhook env".to_owned(),
             Verdict::CutShort => format!("oomhook report {trace} --by stack --at peak"),
             Verdict::Healthy { .. } => {

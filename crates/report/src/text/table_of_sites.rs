@@ -75,6 +75,7 @@ pub fn class_word(class: LeakClass) -> &'static str {
         LeakClass::OneTime => "one-time",
         LeakClass::Cached => "cached",
         LeakClass::DuringExit => "at exit",
+        LeakClass::Retained => "retained",
     }
 }
 

@@ -50,7 +50,8 @@ impl Driver {
         let mut users = self.users_among_neighbours(device, false);
         let has_context = self.contexts.values().any(|one| one.device == device);
         let bytes = self.devices[device].used;
-        if has_context || bytes > 0 {
+        let is_listed = self.listed_as != Some(crate::settings::Settings::UNLISTED);
+        if is_listed && (has_context || bytes > 0) {
             users.push(self.user(self.listed_as.unwrap_or(this), bytes));
         }
         users

@@ -74,7 +74,8 @@ pub fn encode(record: &Record, to: &mut Vec<u8>) -> Option<u8> {
             put_varint(to, sample.used);
             put_varint(to, sample.total);
             put_optional(to, sample.process);
-            put_varint(to, u64::from(sample.others_known));
+            let flags = u64::from(sample.others_known) | u64::from(sample.is_quiet) << 1;
+            put_varint(to, flags);
             put_varint(to, sample.others.len() as u64);
             for other in &sample.others {
                 put_varint(to, u64::from(other.pid));
@@ -258,9 +259,11 @@ fn sample(value: &mut Cursor<'_>) -> Result<Sample, Damage> {
         used: value.varint()?,
         total: value.varint()?,
         process: optional(value)?,
-        others_known: value.varint()? != 0,
-        others: Vec::new(),
+        ..Sample::default()
     };
+    let flags = value.varint()?;
+    sample.others_known = flags & 1 != 0;
+    sample.is_quiet = flags & 2 != 0;
     for _ in 0..value.varint()? {
         // Each takes three bytes at least, so that an absurd count ends with the value.
         sample.others.push(Other {

@@ -19,7 +19,7 @@
 //! 131 host memory  := time thread total available address_space its_limit locked its_limit group its_limit
 //!                     (each of the last eight: 0 if not known, else the bytes plus one)
 //! 132 cost         := time thread device call stack kind bytes(zig-zag) estimated
-//! 133 sample       := time device used total process(0 or plus one) known count { pid bytes(0 or plus one) name(length bytes) }*
+//! 133 sample       := time device used total process(0 or plus one) flags(1: others known, 2: quiet) count { pid bytes(0 or plus one) name(length bytes) }*
 //! 135 cache        := see `tensor`
 //! 136 phase name   := id domain(length bytes) name(length bytes)
 //! 137 phase border := time thread what name domain-or-range

@@ -1,0 +1,111 @@
+//! One table of what memory is for: blocks of a framework's cache by their roles, and what lies beside them.
+
+use crate::schema::{Device, LedgerLine, Report, Site};
+use crate::sentences as say;
+use crate::table::{At, Group};
+use oomhook_ledger::Amount;
+
+/// Whose blocks are told one by one.
+const TOLD: &str = "libc10_cuda";
+
+/// What memory of all devices was for at an instant, largest first.
+#[must_use]
+pub fn group(report: &Report, at: At) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut add = |name: &str, bytes: u64, blocks: u64| {
+        if bytes == 0 {
+            return;
+        }
+        let amount = Amount {
+            bytes,
+            blocks,
+            requested: bytes,
+        };
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.amount += amount,
+            None => groups.push(Group::named(name, amount)),
+        }
+    };
+    for device in &report.devices {
+        let Some(then) = Then::of(report, device, at) else {
+            continue;
+        };
+        for site in then.tensors {
+            let role = site.role.map_or("other", say::role);
+            add(role, site.bytes, site.blocks);
+        }
+        if let Some((bytes, segments)) = then.idle {
+            add(say::IDLE_IN_CACHE, bytes, segments);
+        }
+        for site in then.sites {
+            // What is not told block by block is told as it is.
+            if !(device.tensors.is_some() && site.via == Some(TOLD)) {
+                add(say::BESIDE_CACHE, site.bytes, site.blocks);
+            }
+        }
+        for line in then.lines {
+            if !matches!(line.name.as_str(), "free" | "other_processes") && !say::is_own(&line.name)
+            {
+                add(say::ledger_name(&line.name), line.bytes, 0);
+            }
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.amount.bytes));
+    groups
+}
+
+/// What a device held at an instant.
+struct Then<'a> {
+    /// Blocks of the cache.
+    tensors: &'a [Site],
+    /// Blocks of the driver.
+    sites: Vec<&'a Site>,
+    /// Bytes that the cache held and nobody used, and in how many segments, where that is known.
+    idle: Option<(u64, u64)>,
+    /// All bytes of the device.
+    lines: &'a [LedgerLine],
+}
+
+impl<'a> Then<'a> {
+    fn of(report: &'a Report, device: &'a Device, at: At) -> Option<Then<'a>> {
+        let lines = |name| device.ledger.get(name).map_or(&[][..], Vec::as_slice);
+        let tensors = device.tensors.as_ref();
+        match at {
+            At::Peak => Some(Then {
+                tensors: tensors.map_or(&[], |tensors| &tensors.peak.sites),
+                sites: device.peak.sites.iter().collect(),
+                idle: None,
+                lines: lines("peak"),
+            }),
+            At::Exit => {
+                let leaks = report.leaks.iter().map(|leak| &leak.site);
+                let here = leaks.filter(|site| site.device == device.device);
+                Some(Then {
+                    tensors: tensors.map_or(&[], |tensors| &tensors.live_sites),
+                    sites: here
+                        .filter(|site| crate::verdict::is_device(site.space))
+                        .collect(),
+                    idle: tensors.map(|tensors| {
+                        let segments = tensors.segments.as_ref();
+                        (
+                            tensors.idle_bytes,
+                            segments.map_or(0, |segments| segments.idle_in),
+                        )
+                    }),
+                    lines: lines("exit"),
+                })
+            }
+            At::Oom => {
+                let here = report.oom.iter().filter(|oom| oom.device == device.device);
+                let oom = here.max_by_key(|oom| oom.time_ns)?;
+                let cache = oom.cache.as_ref();
+                Some(Then {
+                    tensors: cache.map_or(&[], |cache| &cache.sites),
+                    sites: oom.sites.iter().collect(),
+                    idle: cache.map(|cache| (cache.idle_bytes, cache.segments.idle_in)),
+                    lines: &oom.ledger,
+                })
+            }
+        }
+    }
+}

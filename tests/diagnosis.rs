@@ -1,0 +1,157 @@
+//! The verdict on programs with one planted fault each, from Python to the report: its kind and its line. They run on a stand-in
+//! for PyTorch and the simulated driver; `tests/gpu/test_diagnosis.py` has the real ones.
+
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use support::{Bench, Ran};
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+/// The stand-in for PyTorch's cache.
+fn cache() -> PathBuf {
+    let bench = Bench::shared();
+    let rpath = format!("-Wl,-rpath,{}", bench.path("planted").display());
+    let c10 = bench.library("torch_cache.c", "planted/libc10.so", &[], &["-DC10"]);
+    bench.library(
+        "torch_cache.c",
+        "planted/libc10_cuda.so",
+        &[bench.shared_runtime(), c10],
+        &[&rpath],
+    )
+}
+
+fn run(name: &str, settings: &[(&str, &str)]) -> Ran {
+    let script = programs().join("planted.py");
+    let packages = programs().join("site-packages");
+    let cache = cache();
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let (script, packages, cache) = (text(&script), text(&packages), text(&cache));
+    let settings = [
+        &[
+            ("CACHE", cache.as_str()),
+            ("PYTHONPATH", packages.as_str()),
+            ("PYTHONDONTWRITEBYTECODE", "1"),
+        ],
+        settings,
+    ]
+    .concat();
+    Bench::shared().run(
+        Path::new("/usr/bin/env"),
+        &["python3", &script, name],
+        &settings,
+    )
+}
+
+/// With 1 GiB it dies, and the verdict is this, at the line that is marked with its name.
+fn is_told(name: &str, class: &str) -> Value {
+    let ran = run(name, &[("OOMHOOK_CAPACITY", "1GiB")]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
+    let all = ran.report["oom"].as_array().expect("failures");
+    let verdict = all.last().expect("a failure")["verdict"].clone();
+    assert_eq!(verdict["class"], class, "{verdict:#}");
+    let text = std::fs::read_to_string(programs().join("planted.py")).expect("the program");
+    let marked = text.lines().position(|line| {
+        line.split_once("  # ")
+            .is_some_and(|(_, marks)| marks.split(' ').any(|mark| mark == name))
+    });
+    let line = format!("planted.py:{} ", marked.expect("a mark") + 1);
+    let place = verdict["place"].as_str().expect("a place");
+    assert!(place.starts_with(&line), "{place}, not {line}");
+    for part in ["evidence", "advice"] {
+        assert_ne!(verdict[part], serde_json::json!([]), "{part}");
+    }
+    assert_eq!(ran.report["findings"], serde_json::json!([]));
+    verdict
+}
+
+#[test]
+fn too_large_a_model() {
+    is_told("too_large", "capacity");
+}
+
+#[test]
+fn one_long_sequence() {
+    let verdict = is_told("long_sequence", "activation_peak");
+    let evidence = verdict["evidence"].to_string();
+    assert!(
+        evidence.contains("held at most 32.0 MiB before"),
+        "{evidence}"
+    );
+}
+
+#[test]
+fn enough_memory_in_pieces() {
+    let verdict = is_told("fragmentation", "fragmentation");
+    let evidence = &verdict["evidence"];
+    // 200 blocks of 4 MiB, five to a segment, and one of five kept.
+    assert_eq!(
+        evidence[0],
+        "asked 512.0 MiB; 640.0 MiB idle in 40 segments, largest hole 16.0 MiB"
+    );
+}
+
+#[test]
+fn outputs_in_a_list() {
+    is_told("kept_list", "retention");
+}
+
+#[test]
+fn samples_that_refer_to_themselves() {
+    is_told("cycle", "retention");
+}
+
+#[test]
+fn results_that_keep_their_graph() {
+    is_told("loss_with_graph", "retention");
+}
+
+#[test]
+fn a_cache_that_is_taken_up_front() {
+    is_told("reservation", "reservation");
+}
+
+#[test]
+fn what_stays_is_found_in_a_program_that_ends_well() {
+    let ran = run("kept_list", &[]);
+    assert!(ran.output.status.success(), "{}", ran.stderr());
+    let finding = &ran.report["findings"][0];
+    assert_eq!(finding["class"], "retention");
+    assert!(
+        finding["place"]
+            .as_str()
+            .is_some_and(|place| place.starts_with("planted.py:"))
+    );
+}
+
+#[test]
+fn a_healthy_training_hears_nothing() {
+    let ran = run("healthy", &[]);
+    assert!(ran.output.status.success(), "{}", ran.stderr());
+    assert_eq!(ran.report["oom"], serde_json::json!([]));
+    assert_eq!(ran.report["findings"], serde_json::json!([]));
+    let roles = ran.report["devices"][0]["tensors"]["peak"]["roles"].as_array();
+    let of = |name: &str| {
+        let mut all = roles.expect("roles").iter();
+        all.find(|role| role["role"] == name)
+            .and_then(|role| role["bytes"].as_u64())
+    };
+    // Three parameters of 16 MiB, and twice as much for Adam.
+    assert_eq!(of("weights"), Some(48 << 20));
+    assert_eq!(of("optimizer_state"), Some(96 << 20));
+}
+
+#[test]
+fn emptying_the_cache_in_each_step_is_called_out() {
+    let ran = run("empties", &[]);
+    let notes = ran.report["notes"].to_string();
+    assert!(
+        notes.contains("Take torch.cuda.empty_cache() out of the step"),
+        "{notes}"
+    );
+    let ran = run("healthy", &[]);
+    assert!(!ran.report["notes"].to_string().contains("empty_cache"));
+}
