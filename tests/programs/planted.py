@@ -21,6 +21,7 @@ def gradients(net):
 def train(net, batches):
     optimizer = Adam(net.parameters)
     for step, batch in enumerate(batches):
+        print(f"step={step} seq_len={batch * 32}", flush=True)
         data = torch.empty(batch)
         result = net(data.mib)
         left = gradients(net)

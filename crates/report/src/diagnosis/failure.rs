@@ -385,13 +385,17 @@ fn activation_peak(failure: &Failure<'_>) -> Option<Judgement> {
     }
     let (place, bytes) = failure.largest(is_activation)?;
     let mut evidence = vec![say::activations(activations, wanted, bytes, &place)];
+    // The program's own words tell most: which length, which batch.
+    let jump = failure.oom.jump.as_ref();
+    let jump = jump.filter(|jump| !jump.keys.is_empty());
+    evidence.extend(jump.map(|jump| jump.text.clone()));
     let jumped = failure.cache.and_then(|cache| cache.jumped.first());
     if let Some(jumped) = jumped {
         let line = jumped.of.line();
         evidence.push(say::jumped(jumped.before_bytes, jumped.bytes, line));
     }
     let weight = match () {
-        () if jumped.is_some() => LIKELY + 10,
+        () if jumped.is_some() || jump.is_some() => LIKELY + 10,
         () if is_share(activations, wanted, 60) => LIKELY,
         () => POSSIBLE + 10,
     };

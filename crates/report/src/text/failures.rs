@@ -187,10 +187,13 @@ impl Page<'_> {
 
     /// The program's own last words, and where its memory had jumped.
     fn said_last(&mut self, oom: &Oom) {
-        if let Some(jump) = &oom.jump {
+        let verdict = oom.verdict.as_ref();
+        let is_evidence = |text| verdict.is_some_and(|verdict| verdict.evidence.contains(text));
+        let jump = oom.jump.as_ref().filter(|jump| !is_evidence(&jump.text));
+        if let Some(jump) = jump {
             self.fact(say::JUMP, &jump.text);
         }
-        let most = MOST_LINES - usize::from(oom.jump.is_some());
+        let most = MOST_LINES - usize::from(jump.is_some());
         let skip = oom.log.len().saturating_sub(most);
         let mut mark = say::SAID.to_owned();
         for line in &oom.log[skip..] {
