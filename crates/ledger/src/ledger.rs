@@ -1,7 +1,6 @@
 //! Takes records and keeps the books.
 
-use crate::amount::Amount;
-use crate::announcements::{Announcements, Effect};
+use crate::announcements::Announcements;
 use crate::anomalies::Anomalies;
 use crate::apart::Made;
 use crate::belongings::LimitsIn;
@@ -9,21 +8,21 @@ use crate::blocks::{Block, Blocks, Class, Slot, State};
 use crate::contexts::{Contexts, Released};
 use crate::costs::{CostKey, Costs, Look};
 use crate::definitions::Definitions;
-use crate::devices::{DeviceUse, Devices};
+use crate::devices::Devices;
 use crate::graphs::Graphs;
 use crate::hash::Map;
-use crate::history::{Ended, History};
+use crate::heights::highest_so_far;
+use crate::history::History;
 use crate::holes::Recent;
-use crate::log::{Figures, Log};
+use crate::log::Log;
 use crate::objects::Objects;
-use crate::oom::{self, Failure, LastFree, OutOfMemory};
-use crate::phases::{Height, PhaseId, Phases};
+use crate::oom::OutOfMemory;
+use crate::phases::{PhaseId, Phases};
 use crate::pools::Pools;
-use crate::rows::{Instant, Row, RowId, RowKey, Rows};
-use crate::shapes;
+use crate::rows::{Instant, RowId, RowKey, Rows};
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
-use crate::vmm::{Hold, Mapping, Physical};
+use crate::vmm::Physical;
 use oomhook_trace::record::{
     Cost, CostKind, Deed, DeedKind, EndKind, HostMemory, LiveBlock, Object,
 };
@@ -32,21 +31,8 @@ use oomhook_trace::{Event, Record, Space, ThreadId, What};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The driver's code for "already registered".
-const ALREADY_REGISTERED: u32 = 712;
 /// Notes kept.
 const MOST_NOTES: usize = 256;
-/// What changed lately is what changed in the present window of time and the one before.
-const WINDOW_NS: u64 = 5_000_000_000;
-
-/// A look at a device that is no older tells of now.
-const RECENT_NS: u64 = 2_000_000_000;
-
-/// The number of the window that an instant lies in, from 1.
-fn window(time_ns: u64) -> u64 {
-    time_ns / WINDOW_NS + 1
-}
-
 /// Counts over the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -265,7 +251,7 @@ impl Ledger {
             TensorWhat::Failed { requested } => self.tensor_failed(tensor, requested),
             TensorWhat::Free { .. } | TensorWhat::Live { .. } => {}
         }
-        let now = window(self.last_ns);
+        let now = self.present_window();
         let phase = self.phases.of_thread(tensor.thread);
         self.tensors.apply(
             tensor,
@@ -357,37 +343,6 @@ impl Ledger {
 
     pub(crate) fn thread_mut(&mut self, thread: ThreadId) -> &mut ThreadUse {
         self.threads.entry(thread).or_default()
-    }
-
-    /// What lives on each device, as a phase that begins now sees it.
-    fn heights(&self) -> Vec<Height> {
-        let devices = self.devices.iter();
-        devices
-            .map(|(device, usage)| {
-                let cache = device.and_then(|device| self.tensors.cache(device));
-                let allocated = cache.map_or(0, |cache| cache.allocated);
-                Height {
-                    device,
-                    begin: usage.live.bytes,
-                    peak: usage.live.bytes,
-                    end: usage.live.bytes,
-                    tensors_begin: allocated,
-                    tensors_peak: allocated,
-                    tensors_end: allocated,
-                }
-            })
-            .collect()
-    }
-
-    /// What lives now on the device where it is most.
-    fn figures(&self) -> Figures {
-        let live = self.devices.iter().map(|(_, usage)| usage.live.bytes);
-        let caches = self.tensors.caches().map(|(_, cache)| cache);
-        let busiest = caches.max_by_key(|cache| cache.allocated);
-        Figures {
-            live: live.max().unwrap_or(0),
-            cache: busiest.map(|cache| (cache.allocated, cache.reserved)),
-        }
     }
 
     pub(crate) fn row_of(&mut self, event: &Event, space: Space, phase: PhaseId) -> RowId {
@@ -488,135 +443,16 @@ impl Ledger {
         }
     }
 
-    fn alloc_failed(&mut self, event: &Event) {
-        let What::AllocFailed {
-            space,
-            requested,
-            code,
-            free,
-            total,
-            address,
-        } = event.what
-        else {
-            return;
-        };
-        if space.is_some_and(Space::is_allocation) {
-            self.totals.failed_allocs += 1;
-        }
-        if space == Some(Space::Registered) && code == ALREADY_REGISTERED {
-            self.failed_register(event, address.unwrap_or(0), code);
-        }
-        if code != oom::OUT_OF_MEMORY {
-            return;
-        }
-        let failure = Failure {
-            space,
-            requested,
-            free,
-            total,
-        };
-        let host = self.host_memory.remove(&event.thread);
-        self.fail(event, failure, host);
-    }
-
-    /// A failure for lack of memory, with what lived then.
-    pub(crate) fn fail(&mut self, event: &Event, failure: Failure, host: Option<HostMemory>) {
-        let ended = self.ended_bytes(event.device);
-        let space = failure.space;
-        let cache = self.cache_state(event.device);
-        let phase = self.phases.of_thread(event.thread);
-        let growth = self.growth();
-        let asked = failure.requested.unwrap_or(0);
-        let log = self.log.failed(event.time_ns, asked);
-        if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
-            group.rows = largest_rows(&self.rows, event.device, space);
-            group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
-            group.pool_idle = self.pools.idle(event.device);
-            group.hidden_pools = !self.pools.are_known(event.device);
-            if let Some(device) = event.device {
-                let taken = self.costs.taken(device);
-                group.taken = taken
-                    .into_iter()
-                    .map(|(kind, of)| (kind, of.0, of.1))
-                    .collect();
-                let recent =
-                    |look: &&Look| self.last_ns.saturating_sub(look.sample.time_ns) < RECENT_NS;
-                let look = self.costs.latest(device).filter(recent);
-                group.others = look.map_or(Vec::new(), |look| look.other_processes().to_vec());
-                group.others_known = look.is_some_and(|look| look.sample.others_known);
-                group.driver = look.map_or(0, Look::driver);
-            }
-            group.changes = changes(&self.rows, event.device, self.last_ns);
-            group.changes_since_ns = window_before(self.last_ns).max(self.restored_ns);
-            group.last_frees = last_frees(&self.history, &self.rows, event.device);
-            group.host = host;
-            group.cache = cache;
-            group.phase = phase;
-            group.round = self.phases.round(phase);
-            group.growth = growth;
-            group.log = log;
-            let of_device = |(_, row): &(RowId, &Row)| {
-                row.key.space.is_device() && row.key.device == event.device
-            };
-            group.rising = shapes::rising(self.rows.iter().filter(of_device), self.totals.allocs);
-        }
-    }
-
-    /// The number of the present window of time.
-    pub(crate) fn present_window(&self) -> u64 {
-        window(self.last_ns)
-    }
-
-    pub(crate) fn ended_bytes(&self, device: Option<u8>) -> u64 {
-        self.devices
-            .get(device)
-            .map_or(0, |usage| usage.ended_bytes)
-    }
-
-    fn find_handle(&self, handle: u64) -> Option<Slot> {
+    pub(crate) fn find_handle(&self, handle: u64) -> Option<Slot> {
         self.blocks
             .find(Class::Handle, handle)
             .or_else(|| self.find_host_handle(handle))
     }
 
-    fn map(&mut self, thread: ThreadId, address: u64, bytes: u64, handle: u64) {
-        let Some(slot) = self.find_handle(handle) else {
-            return;
-        };
-        if let Some(block) = self.blocks.get(slot) {
-            self.recent.came(thread, address, bytes, block.row);
-        }
-        self.physical.change(slot, |hold| hold.mappings += 1);
-        if let Some(old) = self.physical.map(address, Mapping { bytes, slot }) {
-            let hold = self.lose_mapping(old);
-            if hold.open == 0 {
-                self.vacate(old.slot);
-            }
-        }
-    }
-
-    fn unmap(&mut self, event: &Event, address: u64, bytes: u64) {
-        let mappings = self.physical.unmap(address, bytes);
-        for (_, mapping) in &mappings {
-            self.lose_mapping(*mapping);
-        }
-        self.announce(event, address, Effect::Unmapped { mappings });
-    }
-
-    fn lose_mapping(&mut self, mapping: Mapping) -> Hold {
-        let hold = self.physical.change(mapping.slot, |hold| {
-            hold.mappings = hold.mappings.saturating_sub(1);
-        });
-        if !hold.keeps() {
-            self.end(mapping.slot);
-        }
-        hold
-    }
-
     fn instant(&self, device: Option<u8>) -> Instant {
         Instant {
             peak: self.devices.peak_number(device),
-            window: window(self.last_ns),
+            window: self.present_window(),
             tick: self.totals.allocs,
         }
     }
@@ -696,83 +532,4 @@ impl Ledger {
         self.blocks.show(slot);
         slot
     }
-}
-
-/// What lived at most on each device since the beginning, when nothing did.
-fn highest_so_far(devices: &Devices, tensors: &Tensors) -> Vec<Height> {
-    devices
-        .iter()
-        .map(|(device, usage)| {
-            let cache = device.and_then(|device| tensors.cache(device));
-            Height {
-                device,
-                peak: usage.peak.bytes,
-                tensors_peak: cache.map_or(0, |cache| cache.allocated_peak.bytes),
-                ..Height::default()
-            }
-        })
-        .collect()
-}
-
-/// Bytes of the device that live, space by space.
-fn tracked(device: &DeviceUse) -> Vec<(Space, u64)> {
-    let spaces = device.spaces.used();
-    let live = spaces.map(|(space, usage)| (space, usage.live.bytes));
-    live.filter(|(space, bytes)| space.is_device() && *bytes > 0)
-        .collect()
-}
-
-/// Beginning of the window before the present one.
-fn window_before(now_ns: u64) -> u64 {
-    (now_ns / WINDOW_NS).saturating_sub(1) * WINDOW_NS
-}
-
-/// The rows of the device that changed most lately, the largest change first.
-fn changes(rows: &Rows, device: Option<u8>, now_ns: u64) -> Vec<(RowId, i64)> {
-    let now = window(now_ns);
-    let of_device = |row: &Row| row.key.space.is_device() && row.key.device == device;
-    let mut found: Vec<(RowId, i64)> = rows
-        .iter()
-        .filter(|(_, row)| of_device(row))
-        .map(|(id, row)| (id, row.change(now)))
-        .filter(|(_, change)| *change != 0)
-        .collect();
-    found.sort_by_key(|(id, change)| (std::cmp::Reverse(change.unsigned_abs()), *id));
-    found.truncate(oom::MOST_CHANGES);
-    found
-}
-
-/// The latest frees of device memory, the latest first.
-fn last_frees(history: &History, rows: &Rows, device: Option<u8>) -> Vec<LastFree> {
-    let of_device = |ended: &&Ended| {
-        let key = rows.get(ended.row).map(|row| row.key);
-        key.is_some_and(|key| key.space.is_device() && key.device == device)
-    };
-    let frees = history.newest().filter(of_device).take(oom::MOST_FREES);
-    frees
-        .map(|ended| LastFree {
-            row: ended.row,
-            bytes: ended.bytes,
-            by: ended.by,
-        })
-        .collect()
-}
-
-/// The rows that explain why there was no memory left in this space of this device.
-fn largest_rows(rows: &Rows, device: Option<u8>, space: Option<Space>) -> Vec<(RowId, Amount)> {
-    let on_host = matches!(space, Some(Space::Pinned | Space::Registered));
-    let explains = |key: &RowKey| {
-        if on_host {
-            return matches!(key.space, Space::Pinned | Space::Registered);
-        }
-        key.space.is_device() && (device.is_none() || key.device == device)
-    };
-    let mut found: Vec<(RowId, Amount)> = rows
-        .iter()
-        .filter(|(_, row)| row.live.blocks > 0 && explains(&row.key))
-        .map(|(id, row)| (id, row.live))
-        .collect();
-    found.sort_by_key(|(id, live)| (std::cmp::Reverse(live.bytes), *id));
-    found.truncate(oom::MOST_ROWS);
-    found
 }
