@@ -58,14 +58,14 @@ def compare(command, rounds, folder, modes=MODES):
 
 def tensors(folder):
     """Blocks inside PyTorch's cache, beside PyTorch's own recorder."""
-    for size in ("large", "small"):
-        print(f"training step, {size}", flush=True)
-        compare([sys.executable, str(HERE / "programs/step_time.py"), size], 5, folder, TENSORS)
     loop = [sys.executable, str(HERE / "programs/empty_loop.py")]
-    compare(loop, 5, folder, TENSORS)
+    compare(loop, 3, folder, TENSORS)
     for recorder in ("python", "all"):
         figure = statistics.median(run([*loop, recorder], {}, "without", folder)["pair-ns"] for _ in range(3))
         print(f"PyTorch's own recorder, {recorder}: {figure:.1f} ns", flush=True)
+    for size in ("small", "large"):
+        print(f"training step, {size}", flush=True)
+        compare([sys.executable, str(HERE / "programs/step_time.py"), size], 3, folder, TENSORS)
 
 
 def name(folder):

@@ -8,7 +8,7 @@ use super::super::doors;
 use super::super::guard::{self, Thread};
 use super::super::raw::{Kind, Raw};
 use super::super::record;
-use super::super::state::Recorder;
+use super::super::state::{self, Recorder};
 use super::super::{channel, stack, threads, writer};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -59,6 +59,10 @@ fn tell(device: usize, raw: Raw) {
     let Some(device) = Device(device as u16).cuda() else {
         return;
     };
+    // Switched off it costs next to nothing.
+    if state::recorder_at_once().is_some_and(|recorder| !recorder.config.tensors) {
+        return;
+    }
     guard::with(|thread| {
         record::on_the_way(thread, |recorder| {
             if recorder.config.tensors {

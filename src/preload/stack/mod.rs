@@ -19,11 +19,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Most words of a stack.
 const MOST_WORDS: usize = native::MOST_FRAMES + python::MOST_FRAMES + 1;
 
-/// What a capture fills, kept for each thread.
-struct Workspace {
+/// The two stacks of a thread.
+struct Captured {
     frames: Frames,
     python: python::Stack,
+}
+
+/// What a capture fills, kept for each thread.
+struct Workspace {
+    /// This capture's and the latest one's, in turn.
+    captured: [Captured; 2],
     words: Room<u64, MOST_WORDS>,
+    latest: Latest,
+}
+
+/// The latest capture: in a loop the next one is the same, and need be neither merged nor looked up.
+#[derive(Clone, Copy, Default)]
+struct Latest {
+    /// Which of the two it is.
+    turn: usize,
+    /// Its reference; 0 if there is none.
+    reference: u32,
+    generation: u32,
+}
+
+impl Captured {
+    fn is(&self, other: &Captured) -> bool {
+        self.frames[..] == other.frames[..]
+            && self.frames.is_cut() == other.frames.is_cut()
+            && self.python.frames() == other.python.frames()
+            && self.python.evaluation == other.python.evaluation
+    }
 }
 
 // SAFETY: lists without items.
@@ -50,11 +76,13 @@ pub fn capture(recorder: &Recorder) -> u32 {
 fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
     let config = &recorder.config;
     let Workspace {
-        frames,
-        python,
+        captured,
         words,
+        latest,
     } = workspace;
     let counts = libraries::now();
+    let turn = 1 - latest.turn;
+    let Captured { frames, python } = &mut captured[turn];
     frames.reset(config.depth);
     if config.native_stacks {
         native::capture(counts.unloads, frames);
@@ -63,6 +91,11 @@ fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
     if config.python_stacks {
         python::capture(recorder, counts.generation, python);
     }
+    let is_known = latest.reference != 0 && latest.generation == counts.generation;
+    if is_known && captured[turn].is(&captured[latest.turn]) {
+        return latest.reference;
+    }
+    let Captured { frames, python } = &captured[turn];
     words.reset(MOST_WORDS);
     python::merge::merge(frames, python.frames(), &python.evaluation, |word| {
         words.push(word);
@@ -73,7 +106,12 @@ fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
     if frames.is_cut() {
         words.push(python::words::CUT);
     }
-    recorder.stacks.intern(counts.generation, words)
+    *latest = Latest {
+        turn,
+        reference: recorder.stacks.intern(counts.generation, words),
+        generation: counts.generation,
+    };
+    latest.reference
 }
 
 #[cold]
