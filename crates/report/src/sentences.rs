@@ -644,10 +644,10 @@ fn managed_beyond(report: &Report) -> Option<String> {
 pub fn hidden_by_cache(via: &str) -> String {
     let switch = match via {
         "libc10_cuda" => {
-            "; OOMHOOK_TENSORS=on or PYTORCH_NO_CUDA_MEMORY_CACHING=1 (oomhook run --no-framework-cache) shows them"
+            "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 or oomhook run --no-framework-cache shows them"
         }
         "xla_bfc" => {
-            "; XLA_PYTHON_CLIENT_ALLOCATOR=platform (oomhook run --no-framework-cache) shows them"
+            "; XLA_PYTHON_CLIENT_ALLOCATOR=platform or oomhook run --no-framework-cache shows them"
         }
         "cupy" => "; cupy.cuda.set_allocator(None) shows them",
         _ => "",

@@ -145,7 +145,7 @@ impl Measure {
         if let Some((bytes, used, total)) = self.changed {
             let estimated = nvml::has_others(device);
             book(call, self.kind, self.place, bytes, estimated);
-            if nvml::used_bytes(device).is_none() {
+            if !nvml::answers(device) {
                 tell(call, device, used, total);
             }
         }

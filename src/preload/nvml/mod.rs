@@ -38,6 +38,8 @@ struct Latest {
     used: AtomicU64,
     process: AtomicU64,
     others: AtomicBool,
+    /// The library answers for it; one question that it missed changes nothing.
+    answers: AtomicBool,
 }
 
 impl Latest {
@@ -53,6 +55,7 @@ static LATEST: [Latest; DEVICES] = [const {
         used: AtomicU64::new(UNKNOWN),
         process: AtomicU64::new(UNKNOWN),
         others: AtomicBool::new(false),
+        answers: AtomicBool::new(false),
     }
 }; DEVICES];
 
@@ -144,6 +147,12 @@ pub fn process_bytes(device: u8) -> Option<u64> {
 /// Bytes in use on the device at the latest look.
 pub fn used_bytes(device: u8) -> Option<u64> {
     known(&LATEST.get(usize::from(device))?.used)
+}
+
+/// True if the library answers for the device, as far as is known.
+pub fn answers(device: u8) -> bool {
+    let latest = LATEST.get(usize::from(device));
+    latest.is_some_and(|latest| latest.answers.load(Ordering::Acquire))
 }
 
 /// True if other processes were on the device at the latest look.
@@ -273,6 +282,9 @@ impl Seen {
                 let silent = &mut self.silent[usize::from(device)];
                 *silent = silent.saturating_add(u8::from(uuid.is_some()));
                 if *silent == SILENT {
+                    LATEST[usize::from(device)]
+                        .answers
+                        .store(false, Ordering::Release);
                     fell_silent.push(device);
                 }
                 continue;
@@ -375,6 +387,7 @@ fn take(recorder: &Recorder, library: &Library, device: u8, seen: Look) -> (Samp
         None => None,
     };
     let latest = &LATEST[usize::from(device)];
+    latest.answers.store(true, Ordering::Release);
     latest.used.store(seen.used, Ordering::Release);
     latest
         .process
