@@ -66,6 +66,7 @@ impl Ledger {
         let asked = failure.requested.unwrap_or(0);
         let log = self.log.failed(event.time_ns, asked);
         if let Some(group) = self.oom.fail(event, failure, self.totals.allocs, ended) {
+            group.frees = self.totals.frees;
             group.rows = largest_rows(&self.rows, event.device, space);
             group.tracked = self.devices.get(event.device).map_or(Vec::new(), tracked);
             group.pool_idle = self.pools.idle(event.device);

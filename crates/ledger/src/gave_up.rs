@@ -23,6 +23,8 @@ pub struct CacheState {
     pub reserved: u64,
     /// Blocks handed out so far.
     pub event: u64,
+    /// Blocks taken back so far.
+    pub frees: u64,
     /// Where there was room.
     pub map: CacheMap,
     /// The largest rows of what was handed out, the largest first.
@@ -70,6 +72,7 @@ impl Ledger {
             allocated: cache.allocated,
             reserved: cache.reserved,
             event: cache.allocs,
+            frees: cache.frees,
             map: self.cache_map(device).unwrap_or_default(),
             lives: lives.collect(),
             rows,

@@ -78,6 +78,9 @@ pub struct Group {
     pub last_ns: u64,
     /// Allocations that had succeeded before the latest attempt.
     pub event: u64,
+    /// Frees before that.
+    #[serde(default)]
+    pub frees: u64,
     /// How often it failed.
     pub attempts: u64,
     /// Free bytes of the device at the latest attempt, if known.
@@ -286,6 +289,7 @@ impl OutOfMemory {
                 first_ns: event.time_ns,
                 last_ns: event.time_ns,
                 event: allocs,
+                frees: 0,
                 attempts: 0,
                 free: None,
                 total: None,

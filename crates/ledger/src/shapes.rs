@@ -75,26 +75,54 @@ pub struct Rising {
     pub stairs: Stairs,
     /// Its blocks become larger and larger.
     pub larger_blocks: bool,
+    /// Its blocks.
+    #[serde(default)]
+    pub blocks: u64,
+    /// How often other rows came and went meanwhile, of the one that did so most often.
+    #[serde(default)]
+    pub rounds: u64,
 }
 
 /// The rows that rise, the steepest first; `tick` is the clock of their layer.
 pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Vec<Rising> {
     const MOST: usize = 8;
+    let mut rounds = 0;
     let mut found: Vec<Rising> = rows
         .filter_map(|(id, row)| {
             let slots = row.series.as_ref()?.until(tick, row.live.bytes);
+            rounds = rounds.max(rounds_of(slots.get(slots.len() / 4..)?));
             let shape = of(&slots, row.allocs, row.cumulative_bytes, row.sizes)?;
             matches!(shape, Shape::Staircase | Shape::LargerBlocks).then_some(())?;
             Some(Rising {
                 row: id,
                 stairs: stairs(&slots)?,
                 larger_blocks: shape == Shape::LargerBlocks,
+                blocks: row.live.blocks,
+                rounds: 0,
             })
         })
         .collect();
+    for one in &mut found {
+        one.rounds = rounds;
+    }
     found.sort_by_key(|one| (std::cmp::Reverse(one.stairs.rise_bytes), one.row));
     found.truncate(MOST);
     found
+}
+
+/// How often a row came and went: it had at least half of its highest bytes, then at most an eighth, in a slot or over several.
+fn rounds_of(slots: &Slots) -> u64 {
+    let highest = slots.iter().map(|slot| slot.1).max().unwrap_or(0);
+    let mut has_come = false;
+    let mut rounds = 0;
+    for (low, high) in slots {
+        has_come |= *high > 0 && high.saturating_mul(2) >= highest;
+        if has_come && low.saturating_mul(8) <= highest {
+            rounds += 1;
+            has_come = false;
+        }
+    }
+    rounds
 }
 
 /// A row that held far more than ever before.
@@ -213,10 +241,15 @@ pub fn stairs(slots: &Slots) -> Option<Stairs> {
     // It rises in the beginning, in the middle and at the end: loading a model is no staircase, and warming up is none.
     let third = lows.len() / 3;
     let parts = [0..third + 1, third..2 * third + 1, 2 * third..lows.len()];
-    let mut rises = parts
+    let rises = parts
         .into_iter()
         .map(|part| lows[part.end - 1].saturating_sub(lows[part.start]));
-    if rises.any(|part| part.saturating_mul(10) < rise) {
+    let rises: Vec<u64> = rises.collect();
+    let (steepest, last) = (rises.iter().max()?, rises.last()?);
+    // What slows down may have come to its bound.
+    if rises.iter().any(|part| part.saturating_mul(10) < rise)
+        || last.saturating_mul(10) < steepest.saturating_mul(6)
+    {
         return None;
     }
     // No single step makes it all, and it hardly ever falls.

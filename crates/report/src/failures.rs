@@ -95,6 +95,7 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         short_by_bytes: group.short_by().filter(|_| on_device),
         class,
         attempts: group.attempts,
+        calls_before: (group.event, group.frees),
         free_bytes: group.free.filter(|_| on_device),
         total_bytes: group.total.filter(|_| on_device),
         site: Rc::clone(&stack.site),

@@ -519,6 +519,9 @@ pub struct Oom {
     pub class: oomhook_ledger::oom::Class,
     /// How often it failed.
     pub attempts: u64,
+    /// Allocations and frees of the driver's before.
+    #[serde(skip)]
+    pub calls_before: (u64, u64),
     /// Free bytes of the device.
     pub free_bytes: Option<u64>,
     /// Bytes of the device.

@@ -643,12 +643,8 @@ fn managed_beyond(report: &Report) -> Option<String> {
 #[must_use]
 pub fn hidden_by_cache(via: &str) -> String {
     let switch = match via {
-        "libc10_cuda" => {
-            "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 or oomhook run --no-framework-cache shows them"
-        }
-        "xla_bfc" => {
-            "; XLA_PYTHON_CLIENT_ALLOCATOR=platform or oomhook run --no-framework-cache shows them"
-        }
+        "libc10_cuda" => "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 (run --no-framework-cache) shows them",
+        "xla_bfc" => "; XLA_PYTHON_CLIENT_ALLOCATOR=platform (run --no-framework-cache) shows them",
         "cupy" => "; cupy.cuda.set_allocator(None) shows them",
         _ => "",
     };

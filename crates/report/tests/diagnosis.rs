@@ -60,6 +60,8 @@ fn failure(asked: u64, free: u64, sites: Vec<Site>, idle: u64) -> Oom {
     let allocated = sites.iter().map(|site| site.bytes).sum();
     let cache = CacheThen {
         asked_bytes: Some(asked),
+        allocs: 1000,
+        frees: 900,
         allocated_bytes: allocated,
         reserved_bytes: allocated + idle,
         idle_bytes: idle,
@@ -86,6 +88,7 @@ fn failure(asked: u64, free: u64, sites: Vec<Site>, idle: u64) -> Oom {
         short_by_bytes: None,
         class: Class::Fatal,
         attempts: 2,
+        calls_before: (1000, 900),
         free_bytes: Some(free),
         total_bytes: Some(8 * GIB),
         site: rc("at::empty"),
@@ -263,6 +266,9 @@ fn rising(origin: &str, rise: u64, role: Role) -> RisingSite {
         steps: 11,
         of_slots: 12,
         larger_blocks: false,
+        blocks: 128,
+        rounds: 11,
+        via: None,
         role: Some(role),
         of: place(origin),
     }

@@ -114,7 +114,7 @@ fn no_line_of_the_programs_breaks_the_page() {
         let text = rendered(&mut world, width);
         assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{text}");
         assert!(text.contains("(some time before) from a buffer"), "{text}");
-        let most = if width < 80 { 48 } else { 42 };
+        let most = if width < 80 { 52 } else { 44 };
         assert!(
             text.lines().count() <= most,
             "{}: {text}",

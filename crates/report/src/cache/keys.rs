@@ -103,6 +103,12 @@ pub struct RisingSite {
     pub of_slots: u64,
     /// Its blocks become larger and larger.
     pub larger_blocks: bool,
+    /// Its blocks.
+    pub blocks: u64,
+    /// How often other sites' bytes came and went meanwhile.
+    pub rounds: u64,
+    /// The serving allocator in between.
+    pub via: Option<&'static str>,
     /// What they are for, of a framework's cache: an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -151,6 +157,10 @@ pub struct SegmentSize {
 pub struct CacheThen {
     /// Bytes that the cache was asked for, if it said that it gave up.
     pub asked_bytes: Option<u64>,
+    /// Blocks handed out before.
+    pub allocs: u64,
+    /// Blocks taken back before.
+    pub frees: u64,
     /// Bytes handed out.
     pub allocated_bytes: u64,
     /// Bytes that it held.

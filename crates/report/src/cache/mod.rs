@@ -131,14 +131,21 @@ pub(crate) fn rising<'a>(
         let Some(row) = row_of(rising.row) else {
             continue;
         };
-        let of = failures::place(&resolver.stack(row.key.stack));
+        let stack = resolver.stack(row.key.stack);
+        let of = failures::place(&stack);
         match found.iter_mut().find(|known| known.of.is_same(&of)) {
-            Some(known) => known.rise_bytes += rising.stairs.rise_bytes,
+            Some(known) => {
+                known.rise_bytes += rising.stairs.rise_bytes;
+                known.blocks += rising.blocks;
+            }
             None => found.push(RisingSite {
                 rise_bytes: rising.stairs.rise_bytes,
                 steps: rising.stairs.steps,
                 of_slots: rising.stairs.of_slots,
                 larger_blocks: rising.larger_blocks,
+                blocks: rising.blocks,
+                rounds: rising.rounds,
+                via: stack.via,
                 role: roles.get(row.key.stack),
                 of,
             }),
@@ -214,6 +221,8 @@ pub fn at_failure(
     let changed = failures::changes(resolver, &state.changes, stack);
     Some(CacheThen {
         asked_bytes: state.asked,
+        allocs: state.event,
+        frees: state.frees,
         allocated_bytes: state.allocated,
         reserved_bytes: state.reserved,
         idle_bytes: state.reserved.saturating_sub(state.allocated),

@@ -166,7 +166,7 @@ pub fn advice(cause: Cause, situation: &Situation) -> Vec<String> {
         Cause::Reservation => reservation(situation),
         Cause::OtherProcess => other_process(situation),
         Cause::StarvedLibrary => starved_library(situation),
-        Cause::HostMemory => say::against_host_memory(),
+        Cause::HostMemory => say::against_host_memory(is_pytorch(situation)),
         Cause::HiddenGrowth => say::against_hidden_growth(),
         Cause::NotClear => vec![say::RUN_AGAIN.to_owned()],
     };
@@ -186,9 +186,10 @@ fn capacity(situation: &Situation) -> Vec<String> {
     let over = situation
         .requested_bytes
         .zip(situation.total_bytes)
-        .filter(|(requested, total)| requested > total);
+        .filter(|(requested, total)| requested >= total);
     if let Some((requested, total)) = over {
-        advice.push(say::larger_than_device(requested, total));
+        // Nothing else of the program matters.
+        return vec![say::larger_than_device(requested, total)];
     }
     let tight = situation.limit_bytes.filter(|limit| {
         // A limit at the device's size is none.

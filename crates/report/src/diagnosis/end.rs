@@ -3,6 +3,7 @@
 use super::advice::Situation;
 use super::cause::Cause;
 use super::judgement::{self, Diagnosis, Judgement, LIKELY};
+use super::stays;
 use crate::cache;
 use crate::cache::keys::RisingSite;
 use crate::resolve::Resolver;
@@ -45,9 +46,19 @@ fn cached(
 ) -> Option<Judgement> {
     let tensors = ledger.tensors();
     let rows = tensors.rows().filter(|(_, row)| is_on(row, device));
-    let rising = shapes::rising(rows, tensors.allocs());
+    let mut rising = shapes::rising(rows, tensors.allocs());
+    // What ended with the process lived until then.
+    for one in &mut rising {
+        let at_peak = tensors.row(one.row).map(|row| tensors.at_peak(row).blocks);
+        one.blocks = one.blocks.max(at_peak.unwrap_or(0));
+    }
+    let weights = tensors
+        .rows()
+        .filter(|(_, row)| is_on(row, device) && roles.get(row.key.stack) == Some(Role::Weights))
+        .map(|(_, row)| tensors.at_peak(row).blocks)
+        .sum();
     let sites = cache::rising(resolver, roles, &rising, |row| tensors.row(row));
-    retention(&sites, peak)
+    retention(&sites, weights, peak)
 }
 
 fn uncached(
@@ -62,12 +73,16 @@ fn uncached(
         return None;
     }
     let rows = ledger.rows().filter(|(_, row)| is_on(row, device));
-    let rising: Vec<Rising> = shapes::rising(rows, ledger.totals().allocs);
+    let mut rising: Vec<Rising> = shapes::rising(rows, ledger.totals().allocs);
+    for one in &mut rising {
+        let at_peak = ledger.row(one.row).map(|row| ledger.at_peak(row).blocks);
+        one.blocks = one.blocks.max(at_peak.unwrap_or(0));
+    }
     let sites = cache::rising(resolver, roles, &rising, |row: RowId| ledger.row(row));
     let peak = ledger
         .device(Some(device))
         .map_or(0, |usage| usage.peak.bytes);
-    retention(&sites, peak)
+    retention(&sites, 0, peak)
 }
 
 fn is_on(row: &Row, device: u8) -> bool {
@@ -75,17 +90,8 @@ fn is_on(row: &Row, device: u8) -> bool {
 }
 
 /// Blocks stay, more and more of them.
-fn retention(sites: &[RisingSite], peak: u64) -> Option<Judgement> {
-    let is_kept = |role| {
-        matches!(
-            role,
-            Role::Weights | Role::Gradients | Role::OptimizerState | Role::Workspace
-        )
-    };
-    let rising: Vec<&RisingSite> = sites
-        .iter()
-        .filter(|site| !site.role.is_some_and(is_kept))
-        .collect();
+fn retention(sites: &[RisingSite], weights: u64, peak: u64) -> Option<Judgement> {
+    let rising: Vec<&RisingSite> = stays::kept(sites, weights, false);
     let rise: u64 = rising.iter().map(|site| site.rise_bytes).sum();
     let first = rising.first()?;
     if rise < LEAST_RISE || rise.saturating_mul(5) < peak {

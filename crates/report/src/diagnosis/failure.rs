@@ -4,7 +4,7 @@
 use super::advice::Situation;
 use super::cause::Cause;
 use super::judgement::{self, CERTAIN, Diagnosis, Judgement, LIKELY, POSSIBLE, Weight};
-use super::situation;
+use super::{situation, stays};
 use crate::cache::keys::{CacheThen, RisingSite};
 use crate::roles::Role;
 use crate::schema::{LedgerLine, Oom, Site};
@@ -20,6 +20,20 @@ pub fn diagnose(oom: &Oom, of_process: &Situation) -> Option<Diagnosis> {
     }
     let situation = situation::at_failure(of_process, oom);
     let failure = Failure::new(oom, &situation);
+    if failure.is_hidden() {
+        let rules: [fn(&Failure<'_>) -> Option<Judgement>; 5] = [
+            host_memory,
+            other_process,
+            capacity,
+            reservation,
+            hidden_growth,
+        ];
+        let mut found: Vec<Judgement> = rules.iter().filter_map(|rule| rule(&failure)).collect();
+        if found.is_empty() {
+            found.push(hidden_by_cache(&failure));
+        }
+        return judgement::diagnose(found, &situation);
+    }
     let rules: [fn(&Failure<'_>) -> Option<Judgement>; 9] = [
         host_memory,
         other_process,
@@ -71,6 +85,23 @@ impl<'a> Failure<'a> {
         }
     }
 
+    /// True if most of what was held are segments of a cache whose blocks are not told: their lines are those that happened to
+    /// need another segment.
+    fn is_hidden(&self) -> bool {
+        let hidden = self.sites.iter().filter(|site| site.via.is_some());
+        let bytes: u64 = hidden.map(|site| site.bytes).sum();
+        self.cache.is_none() && is_share(bytes, self.held, 50)
+    }
+
+    /// Live parameters.
+    fn weights(&self) -> u64 {
+        let sites = self.sites.iter();
+        sites
+            .filter(|site| site.role == Some(Role::Weights))
+            .map(|site| site.blocks)
+            .sum()
+    }
+
     /// Who asked.
     fn asker(&self) -> String {
         let origin = self.oom.python_site.as_deref();
@@ -94,8 +125,17 @@ impl<'a> Failure<'a> {
             .sum()
     }
 
-    /// The line with most bytes among sites of some kind; what is asked for counts for the asker, where it is of that kind.
+    /// The line with most bytes among sites of some kind.
     fn largest(&self, is_of_it: impl Fn(Option<Role>) -> bool) -> Option<(String, u64)> {
+        self.largest_with(is_of_it, 0)
+    }
+
+    /// The same; what is asked for counts for the asker, where it is of that kind.
+    fn largest_with(
+        &self,
+        is_of_it: impl Fn(Option<Role>) -> bool,
+        asked: u64,
+    ) -> Option<(String, u64)> {
         let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
         for site in self.sites.iter().filter(|site| is_of_it(site.role)) {
             *lines.entry(line(site)).or_default() += site.bytes;
@@ -103,7 +143,7 @@ impl<'a> Failure<'a> {
         if is_of_it(self.oom.role)
             && let Some(bytes) = lines.get_mut(self.asker().as_str())
         {
-            *bytes += self.asked;
+            *bytes += asked;
         }
         let largest = lines.into_iter().max_by_key(|(_, bytes)| *bytes);
         largest.map(|(line, bytes)| (line.to_owned(), bytes))
@@ -173,7 +213,8 @@ fn other_process(failure: &Failure<'_>) -> Option<Judgement> {
 /// One request is more than there is, or what stays is nearly all that there is.
 fn capacity(failure: &Failure<'_>) -> Option<Judgement> {
     const RESIDENT: [Role; 3] = [Role::Weights, Role::Gradients, Role::OptimizerState];
-    if failure.total > 0 && failure.asked > failure.total {
+    // A context takes something in any case.
+    if failure.total > 0 && failure.asked >= failure.total {
         let evidence = vec![say::more_than_there_is(failure.asked, failure.total)];
         return judge(Cause::Capacity, CERTAIN, Some(failure.asker()), evidence);
     }
@@ -206,6 +247,22 @@ fn capacity(failure: &Failure<'_>) -> Option<Judgement> {
     if failure.cache.is_some_and(|cache| cache.by_own_limit) {
         let evidence = vec![say::own_limit(failure.total)];
         return judge(Cause::Capacity, POSSIBLE, Some(failure.asker()), evidence);
+    }
+    if failure.is_hidden() {
+        return None;
+    }
+    // Everything came, hardly anything went: it was still being loaded.
+    let (allocs, frees) = match failure.cache {
+        Some(cache) => (cache.allocs, cache.frees),
+        None => failure.oom.calls_before,
+    };
+    if allocs >= 16 && frees.saturating_mul(20) <= allocs && is_share(wanted, failure.total, 80) {
+        let (place, bytes) = failure.largest(|_| true)?;
+        let evidence = vec![
+            say::nothing_went(allocs, frees, bytes, failure.held, &place),
+            say::wanted(wanted, failure.total),
+        ];
+        return judge(Cause::Capacity, POSSIBLE + 5, Some(place), evidence);
     }
     // No cache tells what is what: a few large blocks that nobody ever freed.
     let (place, bytes) = failure.largest(|_| true)?;
@@ -287,11 +344,7 @@ fn retention(failure: &Failure<'_>) -> Option<Judgement> {
         Some(cache) => &cache.rising,
         None => &failure.oom.rising,
     };
-    // A model that is being built rises as well; what belongs to it is told by capacity.
-    let rising: Vec<&RisingSite> = rising
-        .iter()
-        .filter(|one| !one.role.is_some_and(is_resident))
-        .collect();
+    let rising: Vec<&RisingSite> = stays::kept(rising, failure.weights(), true);
     let rise: u64 = rising.iter().map(|one| one.rise_bytes).sum();
     let weight = match () {
         () if is_share(rise, failure.held, 50) => CERTAIN - 5,
@@ -320,13 +373,6 @@ fn retention(failure: &Failure<'_>) -> Option<Judgement> {
         ));
     }
     judge(Cause::Retention, weight, Some(place), evidence)
-}
-
-fn is_resident(role: Role) -> bool {
-    matches!(
-        role,
-        Role::Weights | Role::Gradients | Role::OptimizerState | Role::Workspace
-    )
 }
 
 /// A large share was taken in few blocks at the start, and something far smaller found no room beside it.
@@ -383,7 +429,7 @@ fn activation_peak(failure: &Failure<'_>) -> Option<Judgement> {
     if !is_share(activations, wanted, 40) || !is_share(wanted, failure.total, 50) {
         return None;
     }
-    let (place, bytes) = failure.largest(is_activation)?;
+    let (place, bytes) = failure.largest_with(is_activation, failure.asked)?;
     let mut evidence = vec![say::activations(activations, wanted, bytes, &place)];
     // The program's own words tell most: which length, which batch.
     let jump = failure.oom.jump.as_ref();
@@ -431,6 +477,18 @@ fn hidden_growth(failure: &Failure<'_>) -> Option<Judgement> {
         .collect();
     let evidence = vec![say::beside_allocations(sum, failure.total, &parts)];
     judge(Cause::HiddenGrowth, weight, None, evidence)
+}
+
+/// What the cache has handed out is not known.
+fn hidden_by_cache(failure: &Failure<'_>) -> Judgement {
+    let vias = failure.sites.iter().filter_map(|site| site.via);
+    let evidence = vias.take(1).map(|via| say::hidden_by_cache(via));
+    Judgement {
+        cause: Cause::NotClear,
+        weight: 0,
+        place: None,
+        evidence: evidence.collect(),
+    }
 }
 
 fn not_clear(failure: &Failure<'_>) -> Judgement {

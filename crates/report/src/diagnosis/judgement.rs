@@ -59,7 +59,11 @@ pub fn diagnose(mut found: Vec<Judgement>, situation: &Situation) -> Option<Diag
     let mut found = found.into_iter();
     let first = found.next()?;
     Some(Diagnosis {
-        advice: advice(first.cause, situation),
+        advice: match first.cause {
+            // What to do next is to look at what held the memory, which follows.
+            Cause::NotClear => Vec::new(),
+            cause => advice(cause, situation),
+        },
         class: first.cause,
         place: first.place,
         evidence: first.evidence,

@@ -6,6 +6,7 @@ pub mod end;
 pub mod failure;
 pub mod judgement;
 pub mod situation;
+pub mod stays;
 
 pub use advice::{Framework, Situation, Version, advice};
 pub use cause::Cause;

@@ -7,8 +7,8 @@ use oomhook_ledger::definitions::{Definitions, Frame};
 use oomhook_trace::Header;
 use std::collections::BTreeMap;
 
-/// Calls of `empty_cache` that are a habit.
-const HABIT: usize = 5;
+/// Calls of `empty_cache` that may be a habit.
+const HABIT: u64 = 5;
 /// Frees of one such call follow each other at once.
 const ONE_CALL_NS: u64 = 1_000_000;
 
@@ -75,12 +75,15 @@ fn version(text: &str) -> Option<Version> {
     Some(Version(major, parts.next()?.parse().ok()?))
 }
 
-/// True if PyTorch's cache was emptied again and again: segments were freed out of `empty_cache`, at many instants.
+/// True if PyTorch's cache was emptied about as often as the program went round: segments were freed out of `empty_cache`, at
+/// many instants. Once in an epoch is no habit.
 fn empties_cache(ledger: &Ledger) -> bool {
     let mut known: BTreeMap<u32, bool> = BTreeMap::new();
     let mut calls = 0;
     let mut last_ns = None;
+    let mut oldest_ns = ledger.last_ns();
     for ended in ledger.ended() {
+        oldest_ns = ended.by.time_ns;
         let stack = ended.by.stack;
         let is_it = *known
             .entry(stack)
@@ -89,13 +92,25 @@ fn empties_cache(ledger: &Ledger) -> bool {
             continue;
         }
         let new = last_ns.is_none_or(|last: u64| ended.by.time_ns.abs_diff(last) > ONE_CALL_NS);
-        calls += usize::from(new);
+        calls += u64::from(new);
         last_ns = Some(ended.by.time_ns);
-        if calls >= HABIT {
-            return true;
-        }
     }
-    false
+    // Of a long run only the latest frees are known.
+    let (known_ns, all_ns) = (ledger.last_ns() - oldest_ns, ledger.last_ns().max(1));
+    let steps = u128::from(steps(ledger)) * u128::from(known_ns) / u128::from(all_ns);
+    calls >= HABIT && u128::from(calls) * 2 >= steps
+}
+
+/// How often the program went round, as far as the blocks tell that come and go: most stacks ask once in each step, those in loops
+/// over layers more often.
+fn steps(ledger: &Ledger) -> u64 {
+    let rows = ledger.tensors().rows().map(|(_, row)| row);
+    let mut counts: Vec<u64> = rows
+        .filter(|row| row.allocs >= HABIT && row.ended() * 10 >= row.allocs * 9)
+        .map(|row| row.allocs)
+        .collect();
+    counts.sort_unstable();
+    counts.get(counts.len() / 4).copied().unwrap_or(0)
 }
 
 fn passes_through_empty_cache(definitions: &Definitions, stack: u32) -> bool {

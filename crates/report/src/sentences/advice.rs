@@ -208,7 +208,7 @@ pub const BREAK_ARRAYS: &str = "Break what keeps arrays alive: del what is done 
      is collected to the host.";
 
 /// Blocks of one's own.
-pub const FREE_BLOCKS: &str = "Free what is done with; oomhook names the places whose blocks stay.";
+pub const FREE_BLOCKS: &str = "Free what is done with, or keep what is collected within a bound.";
 
 /// vLLM's share.
 pub const VLLM_SHARE: &str = "--gpu-memory-utilization is the share of the GPU that vLLM takes for weights, activations and KV cache: raise it \
@@ -261,14 +261,19 @@ pub const CREATE_EARLY: &str = "Let cuBLAS, cuDNN and NCCL make their handles ea
 
 /// The host.
 #[must_use]
-pub fn against_host_memory() -> Vec<String> {
-    [
-        "Ask for more host memory (Slurm: --mem, container: --memory and --shm-size), or use less of it: fewer DataLoader workers, \
-         smaller prefetch_factor, no pin_memory, no whole data set in each worker.",
-        "Will not help: anything on the GPU.",
+pub fn against_host_memory(is_pytorch: bool) -> Vec<String> {
+    let less = if is_pytorch {
+        "fewer DataLoader workers, smaller prefetch_factor, no pin_memory, no whole data set in each worker"
+    } else {
+        "smaller pinned buffers, used again instead of one for each piece of work"
+    };
+    vec![
+        format!(
+            "Ask for more host memory (Slurm: --mem, container: --memory and --shm-size, locked memory: ulimit -l), or use less of \
+             it: {less}."
+        ),
+        "Will not help: anything on the GPU.".to_owned(),
     ]
-    .map(str::to_owned)
-    .to_vec()
 }
 
 /// Contexts, code, graphs.

@@ -19,6 +19,8 @@ pub const ALSO: &str = "also     ";
 #[must_use]
 pub fn cause_at(cause: Cause, place: Option<&str>) -> String {
     match place {
+        // What cannot be told is nobody's.
+        _ if cause == Cause::NotClear => cause.title().to_owned(),
         Some(place) => format!("{}: {place}", cause.title()),
         None => cause.title().to_owned(),
     }
@@ -109,6 +111,21 @@ pub fn few_blocks(number: u64, sum: u64, place: &str, of_place: u64) -> String {
         bytes(sum),
         blocks(number),
         bytes(of_place)
+    )
+}
+
+/// Still loading.
+#[must_use]
+pub fn nothing_went(allocs: u64, frees: u64, size: u64, held: u64, place: &str) -> String {
+    let frees = match frees {
+        0 => "none was freed".to_owned(),
+        some => format!("{} were freed", count(some)),
+    };
+    format!(
+        "{} came and {frees}: {} of {} from {place}",
+        blocks(allocs),
+        bytes(size),
+        bytes(held)
     )
 }
 

@@ -3,6 +3,7 @@
 use super::label::{self, width};
 use super::table_of_sites::by_site;
 use super::{LEAD, MUCH, Page, Paint, Style, program};
+use crate::diagnosis::Cause;
 use crate::schema::{Change, Device, Oom, Place, Process, Report, Site};
 use crate::sentences as say;
 use oomhook_ledger::oom::Class;
@@ -143,8 +144,12 @@ impl Page<'_> {
         if with_changes {
             self.changed_lately(oom);
         }
-        // A cache frees its own segments before it gives up.
-        if oom.cache.is_none() {
+        // A cache frees its own segments before it gives up; and a reason says more.
+        let has_reason = oom
+            .verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.class != Cause::NotClear);
+        if oom.cache.is_none() && !has_reason {
             self.freed_last(oom);
         }
         self.said_last(oom);

@@ -103,11 +103,31 @@ impl Page<'_> {
     }
 }
 
+/// The words of a text; a number and its unit are one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 10] = [
+        "B", "KiB", "MiB", "GiB", "TiB", "PiB", "us", "ms", "s", "min",
+    ];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', ';', '.', ')', ':']);
+        match words.last_mut() {
+            Some(last) if UNITS.contains(&bare) && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// Breaks a text at its spaces.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in words(text) {
+        let word = word.as_str();
         match lines.last_mut() {
             Some(line) if width(line) + 1 + width(word) <= columns => {
                 line.push(' ');

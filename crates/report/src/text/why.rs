@@ -24,11 +24,7 @@ impl Page<'_> {
     /// The cause, what speaks for it, what helps.
     pub(super) fn why(&mut self, diagnosis: &Diagnosis) {
         let cause = say::cause_at(diagnosis.class, diagnosis.place.as_deref());
-        let cause = match diagnosis.evidence.split_first() {
-            Some(_) => self.paint.bold(&cause),
-            None => cause,
-        };
-        self.line(format!("  {}{cause}", say::WHY));
+        self.fact(say::WHY, &cause);
         let indent = " ".repeat(2 + say::WHY.len());
         for evidence in diagnosis.evidence.iter().take(MOST_EVIDENCE) {
             self.paragraph(&indent, evidence);
