@@ -53,6 +53,8 @@ pub struct Stairs {
 
 /// Slots that must be there before anything is said.
 const LEAST_SLOTS: usize = 8;
+/// What has not risen in so many of the latest slots does not rise any more.
+const LATELY: usize = 3;
 /// A row that rises less than this in all does not count as rising.
 const LEAST_RISE: u64 = 1 << 20;
 
@@ -78,6 +80,9 @@ pub struct Rising {
     /// Its blocks.
     #[serde(default)]
     pub blocks: u64,
+    /// Blocks that ever came from it.
+    #[serde(default)]
+    pub allocs: u64,
     /// How often other rows came and went meanwhile, of the one that did so most often.
     #[serde(default)]
     pub rounds: u64,
@@ -98,6 +103,7 @@ pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Ve
                 stairs: stairs(&slots)?,
                 larger_blocks: shape == Shape::LargerBlocks,
                 blocks: row.live.blocks,
+                allocs: row.allocs,
                 rounds: 0,
             })
         })
@@ -246,9 +252,11 @@ pub fn stairs(slots: &Slots) -> Option<Stairs> {
         .map(|part| lows[part.end - 1].saturating_sub(lows[part.start]));
     let rises: Vec<u64> = rises.collect();
     let (steepest, last) = (rises.iter().max()?, rises.last()?);
-    // What slows down may have come to its bound.
+    // What slows down may have come to its bound, and what stands still has.
+    let stands_still = lows[lows.len() - 1] <= lows[(lows.len() - 1).saturating_sub(LATELY)];
     if rises.iter().any(|part| part.saturating_mul(10) < rise)
         || last.saturating_mul(10) < steepest.saturating_mul(6)
+        || stands_still
     {
         return None;
     }

@@ -267,6 +267,7 @@ fn rising(origin: &str, rise: u64, role: Role) -> RisingSite {
         of_slots: 12,
         larger_blocks: false,
         blocks: 128,
+        allocs: 128,
         rounds: 11,
         via: None,
         role: Some(role),

@@ -105,6 +105,8 @@ pub struct RisingSite {
     pub larger_blocks: bool,
     /// Its blocks.
     pub blocks: u64,
+    /// Blocks that ever came from there.
+    pub allocs: u64,
     /// How often other sites' bytes came and went meanwhile.
     pub rounds: u64,
     /// The serving allocator in between.

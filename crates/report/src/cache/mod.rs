@@ -137,6 +137,7 @@ pub(crate) fn rising<'a>(
             Some(known) => {
                 known.rise_bytes += rising.stairs.rise_bytes;
                 known.blocks += rising.blocks;
+                known.allocs += rising.allocs;
             }
             None => found.push(RisingSite {
                 rise_bytes: rising.stairs.rise_bytes,
@@ -144,6 +145,7 @@ pub(crate) fn rising<'a>(
                 of_slots: rising.stairs.of_slots,
                 larger_blocks: rising.larger_blocks,
                 blocks: rising.blocks,
+                allocs: rising.allocs,
                 rounds: rising.rounds,
                 via: stack.via,
                 role: roles.get(row.key.stack),

@@ -482,7 +482,7 @@ fn hidden_growth(failure: &Failure<'_>) -> Option<Judgement> {
 /// What the cache has handed out is not known.
 fn hidden_by_cache(failure: &Failure<'_>) -> Judgement {
     let vias = failure.sites.iter().filter_map(|site| site.via);
-    let evidence = vias.take(1).map(|via| say::hidden_by_cache(via));
+    let evidence = vias.take(1).map(say::hidden_by_cache);
     Judgement {
         cause: Cause::NotClear,
         weight: 0,

@@ -102,7 +102,7 @@ fn empties_cache(ledger: &Ledger) -> bool {
 }
 
 /// How often the program went round, as far as the blocks tell that come and go: most stacks ask once in each step, those in loops
-/// over layers more often.
+/// over layers more often, and some once in an epoch.
 fn steps(ledger: &Ledger) -> u64 {
     let rows = ledger.tensors().rows().map(|(_, row)| row);
     let mut counts: Vec<u64> = rows
@@ -110,7 +110,7 @@ fn steps(ledger: &Ledger) -> u64 {
         .map(|row| row.allocs)
         .collect();
     counts.sort_unstable();
-    counts.get(counts.len() / 4).copied().unwrap_or(0)
+    counts.get(counts.len() / 2).copied().unwrap_or(0)
 }
 
 fn passes_through_empty_cache(definitions: &Definitions, stack: u32) -> bool {

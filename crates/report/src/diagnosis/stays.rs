@@ -14,6 +14,7 @@ const PER_LAYER: u64 = 2;
 /// So many more of them show several passes by themselves, where memory ran out: a program that keeps everything has nothing else
 /// that comes and goes.
 const MANY_PER_LAYER: u64 = 4;
+const MANY: u64 = 96;
 /// The same where nothing is known of layers.
 const LAYERS: u64 = 64;
 
@@ -26,9 +27,11 @@ pub fn kept(rising: &[RisingSite], weights: u64, ran_out: bool) -> Vec<&RisingSi
         .filter(|site| {
             let many = site.role == Some(Role::Activations)
                 && weights > 0
-                && site.blocks > MANY_PER_LAYER * weights;
+                && site.blocks > MANY.max(MANY_PER_LAYER * weights);
             (site.rounds >= ROUNDS || ran_out && many)
                 && site.blocks >= LEAST_BLOCKS
+                // A block that is replaced by a larger one each time leaves nothing behind.
+                && (!site.larger_blocks || site.blocks * 2 >= site.allocs)
                 // Whose blocks are not told one by one: these are segments of a cache.
                 && site.via.is_none_or(|_| site.role.is_some())
                 && may_stay(site, weights)
@@ -65,6 +68,7 @@ mod tests {
             of_slots: 9,
             larger_blocks: false,
             blocks,
+            allocs: blocks,
             rounds,
             via: None,
             role,
@@ -100,6 +104,12 @@ mod tests {
         assert!(!is_kept(site(Some(Role::Weights), 80, 9), 80));
         // One growing block, replaced each time.
         assert!(!is_kept(site(Some(Role::Other), 1, 99), 4));
+        let replaced = RisingSite {
+            larger_blocks: true,
+            allocs: 5000,
+            ..site(Some(Role::Other), 8, 9)
+        };
+        assert!(!is_kept(replaced, 4));
         // The first forward pass of 32 layers, in which something comes and goes in each.
         assert!(!is_kept(site(Some(Role::Activations), 32, 32), 64));
         // The same pass again and again.
