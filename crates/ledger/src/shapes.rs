@@ -101,7 +101,7 @@ pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Ve
             Some(Rising {
                 row: id,
                 stairs: stairs(&slots)?,
-                larger_blocks: shape == Shape::LargerBlocks,
+                larger_blocks: shape == Shape::LargerBlocks || grows_by_size(row),
                 blocks: row.live.blocks,
                 allocs: row.allocs,
                 rounds: 0,
@@ -114,6 +114,12 @@ pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Ve
     found.sort_by_key(|one| (std::cmp::Reverse(one.stairs.rise_bytes), one.row));
     found.truncate(MOST);
     found
+}
+
+/// True if what lives are few blocks of far more than the usual size: the row rises since its blocks do, not their number.
+fn grows_by_size(row: &Row) -> bool {
+    let (bytes, blocks) = (u128::from(row.live.bytes), u128::from(row.live.blocks));
+    bytes * u128::from(row.allocs) * 10 > u128::from(row.cumulative_bytes) * blocks * 14
 }
 
 /// How often a row came and went: it had at least half of its highest bytes, then at most an eighth, in a slot or over several.

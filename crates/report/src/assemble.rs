@@ -93,7 +93,7 @@ impl Report {
         let findings = if oom.iter().any(|oom| oom.verdict.is_some()) {
             Vec::new()
         } else {
-            diagnosis::end::find(ledger, resolver, &roles, &found.leaks, &situation)
+            diagnosis::end::find(ledger, resolver, &roles, &situation)
         };
         let mut report = Report {
             findings,

@@ -8,10 +8,9 @@ use crate::cache;
 use crate::cache::keys::RisingSite;
 use crate::resolve::Resolver;
 use crate::roles::{Role, Roles};
-use crate::schema::{Leak, LeakClass};
 use crate::sentences as say;
-use oomhook_ledger::shapes::{self, Rising};
-use oomhook_ledger::{Ledger, Row, RowId};
+use oomhook_ledger::shapes;
+use oomhook_ledger::{Ledger, Row};
 
 /// What rises less than that in all is nobody's concern.
 const LEAST_RISE: u64 = 64 << 20;
@@ -22,16 +21,14 @@ pub fn find(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
     roles: &Roles,
-    leaks: &[Leak],
     situation: &Situation,
 ) -> Vec<Diagnosis> {
     let devices = ledger.devices().iter();
     let numbers: Vec<u8> = devices.filter_map(|(number, _)| number).collect();
     let found = numbers.into_iter().filter_map(|device| {
-        let one = match ledger.tensors().cache(device) {
-            Some(cache) => cached(ledger, resolver, roles, device, cache.allocated_peak.bytes),
-            None => uncached(ledger, resolver, roles, leaks, device),
-        }?;
+        // Without a cache, what was not freed at the end is a leak, and what was is nobody's concern.
+        let cache = ledger.tensors().cache(device)?;
+        let one = cached(ledger, resolver, roles, device, cache.allocated_peak.bytes)?;
         judgement::diagnose(vec![one], situation)
     });
     found.collect()
@@ -59,30 +56,6 @@ fn cached(
         .sum();
     let sites = cache::rising(resolver, roles, &rising, |row| tensors.row(row));
     retention(&sites, weights, peak)
-}
-
-fn uncached(
-    ledger: &Ledger,
-    resolver: &mut Resolver<'_>,
-    roles: &Roles,
-    leaks: &[Leak],
-    device: u8,
-) -> Option<Judgement> {
-    // A growing leak is the headline already.
-    if leaks.iter().any(|leak| leak.class == LeakClass::Growing) {
-        return None;
-    }
-    let rows = ledger.rows().filter(|(_, row)| is_on(row, device));
-    let mut rising: Vec<Rising> = shapes::rising(rows, ledger.totals().allocs);
-    for one in &mut rising {
-        let at_peak = ledger.row(one.row).map(|row| ledger.at_peak(row).blocks);
-        one.blocks = one.blocks.max(at_peak.unwrap_or(0));
-    }
-    let sites = cache::rising(resolver, roles, &rising, |row: RowId| ledger.row(row));
-    let peak = ledger
-        .device(Some(device))
-        .map_or(0, |usage| usage.peak.bytes);
-    retention(&sites, 0, peak)
 }
 
 fn is_on(row: &Row, device: u8) -> bool {
