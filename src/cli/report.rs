@@ -145,6 +145,7 @@ fn tables(
     };
     let mut text = String::new();
     let mut notes: Vec<String> = Vec::new();
+    let mut is_empty = true;
     for trace in traces {
         let mut title = sentences::table_title(at, layer).to_owned();
         if traces.len() > 1 {
@@ -168,6 +169,7 @@ fn tables(
             let by = by.unwrap_or(By::Site);
             table::group(&trace.ledger, &mut resolver, by, at, layer)
         });
+        is_empty &= groups.is_empty();
         text.push_str(&table::render(&groups, &mut resolver, empty, &title, style));
         if layer == Layer::Driver && by.is_some() {
             text.push_str(&table::besides(&trace.ledger, at, style));
@@ -184,6 +186,7 @@ fn tables(
     let named = named.join(" ");
     let next = match by {
         Some(By::Stack) => format!("oomhook report {named}"),
+        _ if is_empty => format!("oomhook report {named}"),
         _ => {
             let tensors = if view.tensors { " --tensors" } else { "" };
             format!(

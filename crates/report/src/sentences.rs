@@ -417,10 +417,11 @@ pub fn damaged(what: &str) -> String {
 /// Old events are gone, by design.
 #[must_use]
 pub fn starts_late(segments: u32) -> String {
-    format!(
-        "the first {} of the trace are gone (OOMHOOK_KEEP); totals, peak and leaks are complete",
-        plural(u64::from(segments), "segment")
-    )
+    let which = match segments {
+        1 => "first segment of the trace is".to_owned(),
+        _ => format!("first {segments} segments of the trace are"),
+    };
+    format!("the {which} gone (OOMHOOK_KEEP); totals, peak and leaks are complete")
 }
 
 /// Leaks that were left out.

@@ -493,9 +493,14 @@ fn hidden_by_cache(failure: &Failure<'_>) -> Judgement {
 
 fn not_clear(failure: &Failure<'_>) -> Judgement {
     let largest = failure.largest(|_| true);
-    let evidence = largest.as_ref().map_or(Vec::new(), |(place, bytes)| {
+    let mut evidence = largest.as_ref().map_or(Vec::new(), |(place, bytes)| {
         vec![say::largest_of(*bytes, failure.held, place)]
     });
+    let rising = failure
+        .cache
+        .map_or(&failure.oom.rising, |cache| &cache.rising);
+    let larger = rising.iter().find(|site| site.larger_blocks);
+    evidence.extend(larger.map(|site| say::ever_larger(site.blocks, site.of.line())));
     Judgement {
         cause: Cause::NotClear,
         weight: 0,

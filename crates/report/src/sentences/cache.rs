@@ -33,14 +33,15 @@ pub fn idle(idle: u64, segments: &Segments) -> String {
 
 /// `PyTorch held 270.0 MiB at most; at the end 184.0 MiB, 20.7 MiB idle in 3 segments, largest hole 8.0 MiB`.
 #[must_use]
-pub fn held_by_cache(tensors: &Tensors) -> String {
+pub fn held_by_cache(tensors: &Tensors, is_running: bool) -> String {
     let held = format!(
         "PyTorch held {} at most",
         bytes(tensors.reserved_peak_bytes)
     );
     match &tensors.segments {
         Some(segments) if tensors.reserved_bytes > 0 => format!(
-            "{held}; at the end {}, {}",
+            "{held}; {} {}, {}",
+            if is_running { "now" } else { "at the end" },
             bytes(tensors.reserved_bytes),
             idle(tensors.idle_bytes, segments)
         ),

@@ -246,6 +246,16 @@ pub fn beside_allocations(sum: u64, total: u64, parts: &[(&str, u64)]) -> String
     )
 }
 
+/// Few blocks, each larger than the one that it replaces.
+#[must_use]
+pub fn ever_larger(number: u64, place: &str) -> String {
+    format!(
+        "the {} of {place} become larger and larger, as a cache of keys and values or a list does that is copied into a larger one: \
+         give it a bound, or its full size at once",
+        blocks(number)
+    )
+}
+
 /// All that can be said.
 #[must_use]
 pub fn largest_of(size: u64, held: u64, place: &str) -> String {

@@ -35,8 +35,14 @@ pub(super) fn explains(device: &Device) -> Option<&Tensors> {
 
 impl Page<'_> {
     /// What the peak was made of, where most of it lay inside the cache.
-    pub(super) fn cached_peak(&mut self, device: &Device, tensors: &Tensors, top: usize) {
-        self.fact(say::CACHE, &say::held_by_cache(tensors));
+    pub(super) fn cached_peak(
+        &mut self,
+        device: &Device,
+        tensors: &Tensors,
+        is_running: bool,
+        top: usize,
+    ) {
+        self.fact(say::CACHE, &say::held_by_cache(tensors, is_running));
         self.beside(device);
         self.title(&say::allocated_peak(tensors), &say::allocated_when(tensors));
         let lines = by_site(tensors.peak.sites.iter().map(|site| (site, None)));

@@ -70,7 +70,8 @@ impl Page<'_> {
             self.account(report, highest);
         }
         if let Some(tensors) = cache.filter(|_| !is_told) {
-            self.cached_peak(highest, tensors, top);
+            let is_running = report.process.end == ProcessEnd::Running;
+            self.cached_peak(highest, tensors, is_running, top);
         }
         self.jump(report);
         let most = top.saturating_sub(2);
