@@ -153,3 +153,38 @@ fn the_runtime_of_cuda_12_gets_its_names() {
 fn the_runtime_of_cuda_13_gets_its_names() {
     check("nvidia-cuda-runtime", 13);
 }
+
+/// NVIDIA's own headers of NVTX reach us as what they take for a tool.
+#[test]
+fn phases_by_the_headers_of_nvtx() {
+    let Some(wheels) = std::env::var_os("OOMHOOK_TEST_WHEELS") else {
+        return eprintln!("NOT RUN: OOMHOOK_TEST_WHEELS is not set");
+    };
+    let include = Path::new(&wheels).join("nvidia-nvtx/nvidia/cu13/include");
+    assert!(include.exists(), "{}", include.display());
+    let bench = Bench::shared();
+    let include = format!("-I{}", include.display());
+    let simulator = bench.simulator().display().to_string();
+    let program = bench.build("nvtx.cpp", Route::Driver, &[&include, &simulator]);
+    let ran = bench.run(&program, &[], &[]);
+    assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());
+    let phases = ran.report["phases"].as_array().expect("phases");
+    let figures: Vec<(&str, u64, u64)> = phases
+        .iter()
+        .map(|phase| {
+            let number = |key: &str| phase[key].as_u64().expect("a number");
+            let name = phase["name"].as_str().expect("a name");
+            (name, number("count"), number("peak_bytes") >> 20)
+        })
+        .collect();
+    assert_eq!(
+        figures,
+        [
+            ("step #", 3, 3 + 16),
+            ("forward", 3, 3 + 8),
+            ("app: backward", 3, 3 + 16),
+            ("copy", 3, 3 + 2),
+            ("request", 3, 3 + 16),
+        ]
+    );
+}
