@@ -277,3 +277,30 @@ fn the_story_and_the_report_of_a_run_are_one_file() {
     assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
     assert_eq!(std::fs::read_dir(&folder).expect("it").count(), 2);
 }
+
+#[test]
+fn the_caches_of_frameworks_are_switched_off_and_that_is_said() {
+    let folder = Bench::shared().new_folder();
+    let switches = [
+        "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+        "XLA_PYTHON_CLIENT_ALLOCATOR=platform",
+        "XLA_PYTHON_CLIENT_PREALLOCATE=false",
+        "TF_GPU_ALLOCATOR=cuda_malloc",
+    ];
+    let lines_of = |options: &[&str]| {
+        let output = run_in(&folder, options, &["env"]).output();
+        let output = output.expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let set = switches.map(|switch| text.lines().any(|line| line == switch));
+        (set, said(&output))
+    };
+    let (set, text) = lines_of(&["--no-framework-cache"]);
+    assert_eq!(set, [true; 4]);
+    for switch in switches {
+        assert!(text.contains(switch), "{text}");
+    }
+    let (set, text) = lines_of(&[]);
+    assert_eq!(set, [false; 4]);
+    assert!(!text.contains("caches"), "{text}");
+}

@@ -157,3 +157,65 @@ fn emptying_the_cache_in_each_step_is_called_out() {
     let ran = run("healthy", &[]);
     assert!(!ran.report["notes"].to_string().contains("empty_cache"));
 }
+
+/// The tables of the command, as a person sees them.
+fn table(ran: &Ran, options: &[&str]) -> String {
+    let mut command = support::oomhook();
+    command.arg("report").arg(&ran.trace).args(options);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn tables_of_blocks_and_of_what_they_are_for() {
+    let ran = run("healthy", &[]);
+    let tensors = table(&ran, &["--tensors"]);
+    assert!(
+        tensors.starts_with("Inside the framework's cache when most was handed out\n"),
+        "{tensors}"
+    );
+    assert!(tensors.contains("planted.py:"), "{tensors}");
+    let peak = &ran.report["devices"][0]["tensors"]["allocated_peak_bytes"];
+    // Twelve blocks of 16 MiB (parameters, gradients and twice the state), and what one step needs.
+    assert!(
+        peak.as_u64().is_some_and(|bytes| bytes > 192 << 20),
+        "{peak}"
+    );
+    let roles = table(&ran, &["--by", "role"]);
+    for line in [
+        "96.0 MiB",
+        "optimizer state",
+        "48.0 MiB",
+        "weights",
+        "contexts",
+        "note: roles are estimated",
+    ] {
+        assert!(roles.contains(line), "no {line:?} in\n{roles}");
+    }
+    let none = table(
+        &run("fragmentation", &[("OOMHOOK_TENSORS", "off")]),
+        &["--tensors"],
+    );
+    assert!(
+        none.contains("no blocks inside a framework's cache were seen"),
+        "{none}"
+    );
+}
+
+#[test]
+fn segments_are_not_judged_as_blocks() {
+    // The cache's blocks are not told: whose line needed the next segment says nothing of who keeps what.
+    let settings = [("OOMHOOK_CAPACITY", "1GiB"), ("OOMHOOK_TENSORS", "off")];
+    let ran = run("kept_list", &settings);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
+    let verdict = &ran.report["oom"]
+        .as_array()
+        .expect("failures")
+        .last()
+        .expect("one")["verdict"];
+    assert_eq!(verdict["class"], "not_clear", "{verdict:#}");
+    assert_eq!(verdict["advice"], serde_json::json!([]));
+    let ran = run("kept_list", &[("OOMHOOK_TENSORS", "off")]);
+    assert_eq!(ran.report["findings"], serde_json::json!([]));
+}
