@@ -188,7 +188,6 @@ fn tables_of_blocks_and_of_what_they_are_for() {
         "optimizer state",
         "48.0 MiB",
         "weights",
-        "contexts",
         "note: roles are estimated",
     ] {
         assert!(roles.contains(line), "no {line:?} in\n{roles}");
