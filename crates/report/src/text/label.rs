@@ -245,7 +245,9 @@ fn additions(site: &Site, label: &str, tell: Option<&str>) -> Vec<String> {
     let space = (site.space != "device").then(|| site.space.to_owned());
     let outside = site.library.contains(".so") || site.library.contains(' ');
     let library = (outside && !label.starts_with(&*site.library)).then(|| site.library.to_string());
-    let via = site.via.map(|via| format!("via {via}"));
+    // Of a cache's own blocks that is said by the table.
+    let via = site.via.filter(|_| &*site.call != crate::cache::CALL);
+    let via = via.map(|via| format!("via {via}"));
     let choices = [
         vec![tell.clone(), space.clone(), library.clone(), via.clone()],
         vec![tell.clone(), space.clone(), via.clone()],
