@@ -9,6 +9,8 @@ use oomhook_report::diagnosis::{Cause, Framework, Situation, advice};
 
 /// A step that has had others before it.
 const MID_RUN: u64 = 10;
+/// Less idle than this part of what the cache holds is what any healthy run has, hundredths.
+const IDLE_HUNDREDTHS: u64 = 10;
 /// Advice that is shown.
 const MOST_ADVICE: usize = 5;
 
@@ -166,11 +168,16 @@ fn pytorch(group: &Group, causes: &mut Causes) {
     let live = numbers
         .allocated_bytes
         .map(|used| used.saturating_sub(numbers.private_pool_bytes.unwrap_or(0)));
-    let is_idle_enough = idle >= asked;
+    let reserved = numbers.reserved_bytes.unwrap_or(0);
+    let held = match reserved {
+        0 => numbers.allocated_bytes.unwrap_or(0).saturating_add(idle),
+        reserved => reserved,
+    };
+    let is_much_idle = u128::from(idle) * 100 >= u128::from(held) * u128::from(IDLE_HUNDREDTHS);
+    let is_idle_enough = idle >= asked && is_much_idle;
     if is_idle_enough {
         causes.add(Cause::Fragmentation, say::idle_would_do(idle, asked));
     }
-    let reserved = numbers.reserved_bytes.unwrap_or(0);
     let limit = numbers.limit_bytes.filter(|limit| *limit < total);
     let is_at_limit =
         limit.filter(|limit| reserved.saturating_add(asked) > *limit && free >= asked);
@@ -182,7 +189,7 @@ fn pytorch(group: &Group, causes: &mut Causes) {
     if is_at_limit.is_none() {
         others(numbers, asked, total, causes);
     }
-    if !is_idle_enough && idle >= total / 20 && idle.saturating_add(free) >= asked {
+    if !is_idle_enough && is_much_idle && idle >= total / 20 && idle.saturating_add(free) >= asked {
         causes.add(
             Cause::Fragmentation,
             say::idle_and_free_would_do(idle, free),
@@ -246,7 +253,7 @@ fn others(numbers: &Numbers, asked: u64, total: u64, causes: &mut Causes) {
 
 /// The GPU is full of live tensors: of which kind, the stack and the step may tell.
 fn live_tensors(group: &Group, asked: u64, total: u64, live: u64, causes: &mut Causes) {
-    let fills = say::live_fills(live, total);
+    let fills = say::live_fills(live, total, group.numbers.idle_bytes);
     let step = group.step.map(say::at_step);
     let class = match group.doing {
         Some(Doing::Loading) => Cause::Capacity,

@@ -97,12 +97,13 @@ pub fn free_would_do(free: u64, requested: u64) -> String {
     )
 }
 
-pub fn live_fills(live: u64, total: u64) -> String {
-    format!(
-        "{} of {} are live tensors, next to nothing is idle",
-        bytes(live),
-        bytes(total)
-    )
+pub fn live_fills(live: u64, total: u64, idle: Option<u64>) -> String {
+    let idle = match idle {
+        Some(idle) if idle >= total / 100 => format!(", {} are idle", bytes(idle)),
+        Some(_) => ", next to nothing is idle".to_owned(),
+        None => String::new(),
+    };
+    format!("{} of {} are live tensors{idle}", bytes(live), bytes(total))
 }
 
 pub fn one_request(requested: u64, total: u64) -> String {

@@ -94,7 +94,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 4; 31.75 GiB total capacity; 30.29 GiB already allocated; 3.75 MiB free; 30.40 GiB reserved in total by PyTorch)",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(4)
                 .asked(mib(2000))
                 .total(gib(3175))
@@ -171,7 +171,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "RuntimeError: CUDA out of memory. Tried to allocate 49.00 MiB (GPU 0; 3.95 GiB total capacity; 2.43 GiB already allocated; 17.81 MiB free; 2.51 GiB cached)",
-            torch(Fragmentation)
+            torch(OtherProcess)
                 .gpu(0)
                 .asked(mib(4900))
                 .total(gib(395))
@@ -180,7 +180,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 570.00 MiB. GPU 0 has a total capacty of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 76.38 GiB is allocated by PyTorch, and 2.24 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(mib(57000))
                 .total(gib(7925))
@@ -228,7 +228,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 624.00 MiB. GPU 0 has a total capacity of 23.52 GiB of which 73.75 MiB is free. Including non-PyTorch memory, this process has 23.44 GiB memory in use. Of the allocated memory 21.44 GiB is allocated by PyTorch, and 1.54 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(mib(62400))
                 .total(gib(2352))
@@ -238,7 +238,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.28 GiB. GPU 0 has a total capacity of 139.81 GiB of which 7.30 GiB is free. Process 2678129 has 132.50 GiB memory in use. Of the allocated memory 115.89 GiB is allocated by PyTorch, with 2.01 GiB allocated in private pools (e.g., CUDA Graphs), and 10.53 GiB is reserved by PyTorch but unallocated.",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(gib(928))
                 .total(gib(13981))

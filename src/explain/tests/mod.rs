@@ -186,6 +186,33 @@ Traceback (most recent call last):
 }
 
 #[test]
+fn what_any_cache_has_idle_is_no_fragmentation() {
+    // Asked for 64 MiB, and more is idle each time.
+    let causes = |used: &str, idle: &str, stack: &str| {
+        let log = format!(
+            "{stack}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 23.64 GiB of which 12.00 MiB is free. Including non-PyTorch memory, this process has 23.60 GiB memory in use. Of the allocated memory {used} is allocated by PyTorch, and {idle} is reserved by PyTorch but unallocated."
+        );
+        let causes = explain(&log).causes;
+        (causes[0].class, causes[0].evidence.join("; "))
+    };
+    let backward = "  File \"/home/u/train.py\", line 60, in main\n    loss.backward()\n";
+    let optimizer = "  File \"/home/u/train.py\", line 61, in main\n    optimizer.step()\n  File \"/opt/lib/python3.11/site-packages/torch/optim/adamw.py\", line 100, in _init_group\n    state[\"exp_avg\"] = torch.zeros_like(\n";
+    let (class, evidence) = causes("22.90 GiB", "260.00 MiB", backward);
+    assert_eq!(class, Cause::ActivationPeak);
+    assert!(
+        evidence.contains("22.9 GiB of 23.6 GiB are live tensors, 260.0 MiB are idle"),
+        "{evidence}"
+    );
+    let (class, evidence) = causes("22.90 GiB", "260.00 MiB", optimizer);
+    assert_eq!(class, Cause::Capacity);
+    assert!(evidence.contains("optimizer's step"), "{evidence}");
+    assert_eq!(causes("22.90 GiB", "260.00 MiB", "").0, Cause::Capacity);
+    assert_eq!(causes("20.87 GiB", "2.30 GiB", "").0, Cause::Capacity);
+    assert_eq!(causes("20.83 GiB", "2.34 GiB", "").0, Cause::Fragmentation);
+    assert_eq!(causes("16.00 GiB", "7.00 GiB", "").0, Cause::Fragmentation);
+}
+
+#[test]
 fn the_switch_is_the_one_of_this_version_and_merged_with_what_is_set() {
     let fragmented = FULL
         .replace("239.00 MiB", "12.24 GiB")
