@@ -2,10 +2,12 @@
 
 use super::context::{Context, Doing};
 use super::message::{Kind, Numbers};
+use super::size::BEYOND_ALL;
 use super::words as say;
 use super::{Explanation, Group, Judgement, Reader};
 use crate::explain::frameworks::llama::Purpose;
 use oomhook_report::diagnosis::{Cause, Framework, Situation, advice};
+use oomhook_report::sentences::WRONG_SHAPE;
 
 /// A step that has had others before it.
 const MID_RUN: u64 = 10;
@@ -35,6 +37,7 @@ pub fn explain(reader: Reader, lines: u64) -> Explanation {
         .first()
         .map_or_else(Vec::new, |group| judge(group, &context));
     let advice = match groups.first() {
+        Some(group) if is_beyond_all(&group.numbers) => vec![WRONG_SHAPE.to_owned()],
         Some(group) => advise(&causes, &situation(group, &context)),
         None => Vec::new(),
     };
@@ -129,7 +132,11 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
         },
         Kind::ErrorCode if group.purpose.is_some() => llama(group, context, &mut causes),
         Kind::ErrorCode => {
-            causes.add(Cause::NotClear, say::CODE_ONLY.to_owned());
+            let reason = match group.numbers.requested_bytes {
+                Some(_) => say::NO_TOTAL,
+                None => say::CODE_ONLY,
+            };
+            causes.add(Cause::NotClear, reason.to_owned());
             causes.add(Cause::NotClear, say::CODE_LATE.to_owned());
         }
         Kind::Library => {
@@ -151,9 +158,14 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
 
 fn pytorch(group: &Group, causes: &mut Causes) {
     let numbers = &group.numbers;
+    if is_beyond_all(numbers) {
+        causes.add(Cause::Capacity, say::BEYOND_ALL.to_owned());
+        return;
+    }
     let (Some(asked), Some(total)) = (numbers.requested_bytes, numbers.total_bytes) else {
         let reason = match numbers.requested_bytes {
             Some(_) => say::NO_TOTAL,
+            None if numbers.total_bytes.is_some() => say::CUT_SHORT,
             None => say::CODE_ONLY,
         };
         causes.add(Cause::NotClear, reason.to_owned());
@@ -206,10 +218,18 @@ fn pytorch(group: &Group, causes: &mut Causes) {
     if causes.0.is_empty() {
         let reason = match free >= asked {
             true => say::free_would_do(free, asked),
-            false => say::CODE_ONLY.to_owned(),
+            false if numbers.allocated_bytes.is_none() => say::CUT_SHORT.to_owned(),
+            false => say::SIZES_ONLY.to_owned(),
         };
         causes.add(Cause::NotClear, reason);
     }
+}
+
+/// True if a size was asked for that is a mistake.
+fn is_beyond_all(numbers: &Numbers) -> bool {
+    numbers
+        .requested_bytes
+        .is_some_and(|asked| asked >= BEYOND_ALL)
 }
 
 /// What is neither free nor this process's.

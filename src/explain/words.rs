@@ -134,7 +134,12 @@ pub const DRIVER_REFUSED: &str =
 pub const COMPILER_SAYS: &str =
     "the compiled program needs more than there is, whatever else is on the GPU";
 pub const POOL_UNKNOWN: &str = "the message tells what was asked for, not what the pool had (its lines \"Limit\" and \"InUse\" are not in the log)";
-pub const CODE_ONLY: &str = "a CUDA error tells neither sizes nor who holds the memory";
+pub const CODE_ONLY: &str = "the message tells neither sizes nor who holds the memory";
+pub const BEYOND_ALL: &str =
+    "no machine has what was asked for: a size that overflowed, as of a wrong shape";
+pub const CUT_SHORT: &str = "the message ends before it tells who holds the memory";
+pub const SIZES_ONLY: &str =
+    "by its sizes neither live tensors nor idle blocks nor other processes fill the GPU";
 pub const CODE_LATE: &str = "it may come from an earlier call: CUDA reports errors late (CUDA_LAUNCH_BLOCKING=1 tells where)";
 pub const LIBRARY_ASKED: &str =
     "the library takes its memory beside the framework's cache, and found none";

@@ -1,6 +1,6 @@
 //! JAX and XLA: the exception. What the allocator writes before is in `bfc.rs`.
 
-use super::{bytes, pattern, start};
+use super::{bytes, number, pattern, start};
 use crate::explain::message::{Found, Kind};
 use crate::explain::words as say;
 use oomhook_report::diagnosis::Framework;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 static EXHAUSTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"RESOURCE_EXHAUSTED: Out of memory (?:while trying to allocate|allocating)\s+(?P<size>{size})",
+        r"RESOURCE_EXHAUSTED: (?:Out of memory (?:while trying to allocate|allocating)|Failed to allocate request for)\s+(?P<size>{size})(?:\s\((?P<exact>\d+B)\))?(?: on device ordinal (?P<gpu>\d+))?",
     )
 });
 static PROGRAM: LazyLock<Regex> =
@@ -33,7 +33,8 @@ static COMPILER: LazyLock<Regex> = LazyLock::new(|| {
 pub fn find(text: &str) -> Option<Found> {
     if let Some(found) = EXHAUSTED.captures(text) {
         let mut message = Found::new(start(&found), Framework::Jax, Kind::Allocator);
-        message.numbers.requested_bytes = bytes(&found, "size");
+        message.numbers.requested_bytes = bytes(&found, "exact").or_else(|| bytes(&found, "size"));
+        message.numbers.device = number(&found, "gpu");
         if let Some(program) = PROGRAM.captures(text) {
             message.facts.push(format!("by {}", &program["name"]));
         }

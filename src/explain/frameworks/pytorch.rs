@@ -2,7 +2,7 @@
 
 use super::{bytes, number, pattern, start};
 use crate::explain::message::{Found, Kind, Numbers, Other};
-use crate::explain::words as say;
+use crate::explain::{size, words as say};
 use oomhook_report::diagnosis::{Framework, Version};
 use regex::Regex;
 use std::sync::LazyLock;
@@ -79,7 +79,8 @@ pub fn find(text: &str) -> Option<Found> {
     let rest = &text[end..];
     let rest = &rest[..BEGIN.find(rest).map_or(rest.len(), |next| next.start())];
     let mut numbers = Numbers {
-        requested_bytes: bytes(&begin, "size"),
+        // A shape that overflowed asks for any number.
+        requested_bytes: size::any(&begin["size"]),
         ..Numbers::default()
     };
     let mut version = None;

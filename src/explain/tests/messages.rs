@@ -303,6 +303,20 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
                 .private(mib(1700))
                 .limit(gib(120)),
         ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1073741824.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.04 GiB is free. Including non-PyTorch memory, this process has 38.10 GiB memory in use. Of the allocated memory 37.01 GiB is allocated by PyTorch, and 512.34 MiB is reserved by PyTorch but unallocated.",
+            torch(Capacity)
+                .gpu(0)
+                .asked(1 << 60)
+                .total(gib(7915))
+                .free(gib(104))
+                .process(gib(3810))
+                .cache(gib(3701), mib(51234)),
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.95 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.04 GiB ",
+            torch(NotClear).gpu(0).asked(gib(195)).total(gib(7915)),
+        ),
         ("torch.cuda.OutOfMemoryError", torch(NotClear)),
         (
             "RuntimeError: CUDA out of memory",
@@ -374,6 +388,12 @@ fn others() -> Vec<(&'static str, Expected)> {
         (
             "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12.50GiB. [executable_name='jit_train_step'] [tf-allocator-allocation-error='']",
             expected("jax", Kind::Allocator, NotClear).asked(gib(1250)),
+        ),
+        (
+            "XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 4.00GiB (4294967296B) on device ordinal 1",
+            expected("jax", Kind::Allocator, NotClear)
+                .gpu(1)
+                .asked(4 << 30),
         ),
         (
             "E external/xla/xla/stream_executor/cuda/cuda_executor.cc:1] failed to allocate 17.81GiB (19123456789 bytes) from device: RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY: out of memory",

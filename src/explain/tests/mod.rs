@@ -3,8 +3,8 @@
 mod hostile;
 mod messages;
 
-use super::message::Kind;
-use super::{Explanation, read};
+use super::message::{Kind, Numbers};
+use super::{Explanation, read, words};
 use messages::messages;
 use oomhook_report::diagnosis::Cause;
 use std::collections::BTreeSet;
@@ -73,6 +73,27 @@ torch_compile: done, available memory for the job 12 GB
 }
 
 const FULL: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 77.38 GiB is allocated by PyTorch, and 239.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
+
+#[test]
+fn no_sentence_denies_the_sizes_that_are_there() {
+    for (log, expected) in messages() {
+        let found = explain(log);
+        let evidence = found.causes.iter().flat_map(|cause| &cause.evidence);
+        let denies = evidence.into_iter().any(|text| text == words::CODE_ONLY);
+        assert!(!denies || expected.numbers == Numbers::default(), "{log}");
+    }
+}
+
+#[test]
+fn a_size_that_no_machine_has_is_a_wrong_shape() {
+    for size in ["1073741824.00 GiB", "17179869184.00 GiB"] {
+        let log = FULL.replace("2.00 GiB", size);
+        let found = explain(&log);
+        assert_eq!(found.causes[0].class, Cause::Capacity);
+        assert_eq!(found.causes[0].evidence, [words::BEYOND_ALL]);
+        assert_eq!(found.advice, [oomhook_report::sentences::WRONG_SHAPE]);
+    }
+}
 
 #[test]
 fn ranks_and_repetitions_are_one_group() {

@@ -38,6 +38,10 @@ pub fn larger_than_device(requested: u64, total: u64) -> String {
     )
 }
 
+/// A size that no machine has.
+pub const WRONG_SHAPE: &str = "Look at the shapes in that line: one is wrong, negative, or their product overflowed. No setting and \
+     no larger GPU helps.";
+
 /// PyTorch was given a limit.
 #[must_use]
 pub fn pytorch_limit(limit: u64) -> String {
