@@ -75,6 +75,42 @@ torch_compile: done, available memory for the job 12 GB
 const FULL: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 77.38 GiB is allocated by PyTorch, and 239.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
 
 #[test]
+fn the_macros_around_calls_of_cuda_are_known() {
+    for log in [
+        "GPUassert: out of memory main.cu 42",
+        "gpuErrchk failed: out of memory (main.cu:42)",
+        "CUDA error at main.cu:42 code=2(cudaErrorMemoryAllocation) \"cudaMalloc(&p, n)\"",
+        "CUDA Runtime Error: out of memory",
+        "CUDA Runtime Error at: main.cu:42\nout of memory cudaMalloc(&p, n)",
+        "CUDA error in file 'main.cu' in line 42 : out of memory.",
+        "cudaSafeCall() failed at main.cu:42 : out of memory",
+        "cudaCheckError() failed at main.cu:42 : out of memory",
+        "checkCudaErrors() Driver API error = 0002 \"out of memory\" from file <main.cu>, line 42.",
+        "main.cu(42) : getLastCudaError() CUDA error : kernel failed : (2) out of memory.",
+        "Error: main.cu:42, code: 2, reason: out of memory",
+        "ERROR: CUDA RT call \"cudaMalloc(&p, n)\" in line 42 of file main.cu failed with out of memory (2).",
+        "CUDA error 2 [main.cu, 42]: out of memory",
+        "CUDA_CHECK failed at main.cu:42: out of memory",
+        "[CUDA ERROR] main.cu:42: out of memory",
+        "HIP error: out of memory at main.hip:42",
+    ] {
+        let found = explain(log);
+        assert_eq!(found.messages.len(), 1, "{log}");
+        assert_eq!(found.messages[0].kind, Kind::ErrorCode, "{log}");
+        assert_eq!(found.messages[0].framework, "cuda", "{log}");
+        assert_eq!(found.causes[0].class, Cause::NotClear, "{log}");
+    }
+    for log in [
+        "Checking GPU memory. If the job runs out of memory, lower the batch.",
+        "gpu check passed! no GPU was out of memory",
+        "CUDA error? No: CUDA errors are told when a job runs out of memory",
+        "cudagraphs: how to debug running out of memory",
+    ] {
+        assert!(explain(log).messages.is_empty(), "{log}");
+    }
+}
+
+#[test]
 fn no_sentence_denies_the_sizes_that_are_there() {
     for (log, expected) in messages() {
         let found = explain(log);
