@@ -7,7 +7,7 @@ use super::words as say;
 use super::{Explanation, Group, Judgement, Reader};
 use crate::explain::frameworks::llama::Purpose;
 use oomhook_report::diagnosis::{Cause, Framework, Situation, advice};
-use oomhook_report::sentences::WRONG_SHAPE;
+use oomhook_report::sentences::{MORE_SHARED_MEMORY, WRONG_SHAPE};
 
 /// A step that has had others before it.
 const MID_RUN: u64 = 10;
@@ -38,7 +38,13 @@ pub fn explain(reader: Reader, lines: u64) -> Explanation {
         .map_or_else(Vec::new, |group| judge(group, &context));
     let advice = match groups.first() {
         Some(group) if is_beyond_all(&group.numbers) => vec![WRONG_SHAPE.to_owned()],
-        Some(group) => advise(&causes, &situation(group, &context)),
+        Some(group) => {
+            let mut advice = advise(&causes, &situation(group, &context));
+            if group.kind == Kind::SharedMemory {
+                advice.insert(0, MORE_SHARED_MEMORY.to_owned());
+            }
+            advice
+        }
         None => Vec::new(),
     };
     let command = context.command.as_deref().map_or("CMD", without_us);
@@ -150,6 +156,7 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
         Kind::CacheTooSmall => causes.add(Cause::Reservation, say::CACHE_SMALL.to_owned()),
         Kind::WarmUp => causes.add(Cause::Reservation, say::WARM_UP.to_owned()),
         Kind::HostAllocator => causes.add(Cause::HostMemory, say::HOST_REFUSED.to_owned()),
+        Kind::SharedMemory => causes.add(Cause::HostMemory, say::SHARED_FULL.to_owned()),
         Kind::HostKill => causes.add(Cause::HostMemory, say::HOST_KILLED.to_owned()),
         Kind::Killed => causes.add(Cause::HostMemory, say::KILLED.to_owned()),
     }

@@ -51,6 +51,8 @@ pub enum Kind {
     WarmUp,
     /// The allocator of the host's memory has none.
     HostAllocator,
+    /// The host's shared memory is full.
+    SharedMemory,
     /// The kernel killed for want of memory.
     HostKill,
     /// A worker or a command was killed, which is mostly the same.
@@ -65,7 +67,7 @@ impl Kind {
             Kind::NoCacheBlocks | Kind::ShareNotFree | Kind::CacheTooSmall | Kind::WarmUp => 5,
             Kind::HostKill => 5,
             Kind::Allocator if numbers.requested_bytes.is_some() => 5,
-            Kind::HostAllocator => 4,
+            Kind::HostAllocator | Kind::SharedMemory => 4,
             Kind::Allocator | Kind::Library => 3,
             Kind::ErrorCode => 2,
             Kind::Killed => 1,

@@ -199,6 +199,7 @@ fn numbers(page: &mut Page<'_>, group: &Group) {
             Kind::ShareNotFree => " for vLLM's share",
             Kind::CacheTooSmall => " of KV cache for one request",
             Kind::HostAllocator => " of host memory",
+            Kind::SharedMemory => " of shared memory",
             _ => "",
         };
         page.row("  asked", &format!("{}{what}", bytes(asked)));

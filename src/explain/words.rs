@@ -163,6 +163,7 @@ pub const CACHE_SMALL: &str =
     "the KV cache within the share is too small for one request of full length";
 pub const WARM_UP: &str = "vLLM's share and the warm-up do not fit together";
 pub const HOST_REFUSED: &str = "the host's memory was asked for, not the GPU's";
+pub const SHARED_FULL: &str = "shared memory (/dev/shm) had no room: processes hand tensors over in it, DataLoader workers to the trainer";
 pub const HOST_KILLED: &str = "the kernel or the batch system killed for want of host memory";
 pub const KILLED: &str = "a process was killed (signal 9): mostly for want of host memory, but a person, a time limit or the end of another rank look the same";
 pub const POOL_LIVE: &str = "what is allocated and what was asked for are more than the limit";
@@ -201,6 +202,7 @@ pub fn headline(group: &super::Group, class: Option<oomhook_report::diagnosis::C
     let title = framework_title(group.of);
     let whose = match group.kind {
         Kind::HostAllocator | Kind::HostKill => "out of host memory".to_owned(),
+        Kind::SharedMemory => "out of shared memory on the host".to_owned(),
         Kind::Killed => "a process was killed".to_owned(),
         Kind::NoCacheBlocks | Kind::ShareNotFree | Kind::CacheTooSmall => {
             "vLLM's share of the GPU does not do".to_owned()

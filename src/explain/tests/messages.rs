@@ -514,6 +514,26 @@ fn others() -> Vec<(&'static str, Expected)> {
             expected("unknown", Kind::HostAllocator, HostMemory).asked(gib(1490)),
         ),
         (
+            "RuntimeError: unable to mmap 1234 bytes from file </torch_123>: Cannot allocate memory (12)",
+            expected("unknown", Kind::SharedMemory, HostMemory).asked(1234),
+        ),
+        (
+            "RuntimeError: unable to allocate shared memory(shm) for file </torch_2301_4711_0>: Resource temporarily unavailable (11)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: unable to write to file </torch_18692_1954506624>: No space left on device (28)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: unable to resize file </torch_4711_0> to the right size: No space left on device (28)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: DataLoader worker (pid 1) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
             "RuntimeError: DataLoader worker (pid 12345) is killed by signal: Killed. ",
             expected("unknown", Kind::Killed, HostMemory),
         ),

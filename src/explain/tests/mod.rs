@@ -66,10 +66,11 @@ GPU KV cache size: 12,345 tokens, max seq len 8192
 process 12 exited with code 0; killed time: none
 except torch.cuda.OutOfMemoryError:
 torch_compile: done, available memory for the job 12 GB
+RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: Too many open files (24)
 ";
     let found = explain(log);
     assert!(found.messages.is_empty(), "{:?}", found.messages);
-    assert_eq!(found.lines, 8);
+    assert_eq!(found.lines, 9);
 }
 
 const FULL: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 77.38 GiB is allocated by PyTorch, and 239.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
@@ -129,6 +130,17 @@ fn a_size_that_no_machine_has_is_a_wrong_shape() {
         assert_eq!(found.causes[0].evidence, [words::BEYOND_ALL]);
         assert_eq!(found.advice, [oomhook_report::sentences::WRONG_SHAPE]);
     }
+}
+
+#[test]
+fn against_full_shared_memory_the_first_advice_is_more_of_it() {
+    let found = explain(
+        "RuntimeError: unable to mmap 1234 bytes from file </torch_123>: Cannot allocate memory (12)",
+    );
+    assert_eq!(
+        found.advice[0],
+        oomhook_report::sentences::MORE_SHARED_MEMORY
+    );
 }
 
 #[test]

@@ -275,6 +275,10 @@ pub fn against_host_memory() -> Vec<String> {
     .to_vec()
 }
 
+/// /dev/shm is full.
+pub const MORE_SHARED_MEMORY: &str = "Make /dev/shm larger (docker: --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory \
+     there; df -h /dev/shm tells), or lower num_workers and prefetch_factor.";
+
 /// Contexts, code, graphs.
 #[must_use]
 pub fn against_hidden_growth() -> Vec<String> {
