@@ -198,12 +198,15 @@ fn pytorch(group: &Group, causes: &mut Causes) {
         causes.add(Cause::Fragmentation, say::idle_would_do(idle, asked));
     }
     let limit = numbers.limit_bytes.filter(|limit| *limit < total);
-    let is_at_limit =
-        limit.filter(|limit| reserved.saturating_add(asked) > *limit && free >= asked);
+    // The driver's pool takes its limit by what is allocated, and says so only there.
+    let of_driver_pool = says(group, say::FACT_DRIVER_POOL);
+    let is_at_limit = limit
+        .filter(|limit| held.saturating_add(asked) > *limit && (free >= asked || of_driver_pool));
     if let Some(limit) = is_at_limit
         && !is_idle_enough
     {
-        causes.add(Cause::Capacity, say::at_limit(limit, numbers.free_bytes));
+        let free = numbers.free_bytes.filter(|free| *free >= asked);
+        causes.add(Cause::Capacity, say::at_limit(limit, free));
     }
     if is_at_limit.is_none() {
         others(numbers, asked, total, causes);
@@ -230,6 +233,10 @@ fn pytorch(group: &Group, causes: &mut Causes) {
         };
         causes.add(Cause::NotClear, reason);
     }
+}
+
+fn says(group: &Group, fact: &str) -> bool {
+    group.facts.iter().any(|told| told == fact)
 }
 
 /// True if a size was asked for that is a mistake.
@@ -318,11 +325,11 @@ fn live_tensors(group: &Group, asked: u64, total: u64, live: u64, causes: &mut C
 /// TensorFlow's and XLA's pool.
 fn pool(group: &Group, causes: &mut Causes) {
     let numbers = &group.numbers;
-    if group.facts.iter().any(|fact| fact == say::FACT_DRIVER) {
+    if says(group, say::FACT_DRIVER) {
         causes.add(Cause::Reservation, say::DRIVER_REFUSED.to_owned());
         return;
     }
-    if group.facts.iter().any(|fact| fact == say::FACT_COMPILER) {
+    if says(group, say::FACT_COMPILER) {
         causes.add(Cause::Capacity, say::COMPILER_SAYS.to_owned());
         return;
     }

@@ -258,7 +258,9 @@ fn of_device(numbers: &Numbers, total: u64) -> Vec<Part> {
     let own = match (numbers.process_bytes, numbers.reserved_bytes) {
         (Some(process), _) => Some((process, "this process".to_owned())),
         (None, Some(held)) => Some((held, "PyTorch's cache".to_owned())),
-        (None, None) => None,
+        (None, None) => numbers
+            .allocated_bytes
+            .map(|used| (used, "live tensors".to_owned())),
     };
     parts.extend(own);
     let mut others = numbers.others.clone();

@@ -171,6 +171,9 @@ pub const NO_TOTAL: &str = "the message does not tell the GPU's size, nor who el
 pub const NO_KINDS: &str = "the message does not tell weights from activations";
 pub const CACHE_SHARE: &str = "vLLM counts its share of the whole GPU, not of what is free";
 
+/// A fact of PyTorch's message.
+pub const FACT_DRIVER_POOL: &str =
+    "by the driver's pool (backend:cudaMallocAsync): what is idle in it is not told";
 /// A fact of XLA's message.
 pub const FACT_DRIVER: &str = "the driver itself said no, not the pool";
 /// A fact of XLA's message.

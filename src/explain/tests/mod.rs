@@ -182,6 +182,69 @@ fn a_message_that_was_broken_into_lines_is_whole() {
 }
 
 #[test]
+fn the_driver_s_pool_tells_its_sizes_in_lines_of_their_own() {
+    let pool = |limit: &str, rank: &str| {
+        let lines = [
+            "OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of memory)",
+            "Currently allocated     : 9.62 GiB",
+            "Requested               : 1.00 GiB",
+            "Device limit            : 11.99 GiB",
+            "Free (according to CUDA): 0 bytes",
+            "PyTorch limit (set by user-supplied memory fraction)",
+        ];
+        let last = format!("                        : {limit}");
+        let lines = lines.into_iter().chain([last.as_str()]);
+        lines
+            .map(|line| format!("{rank}{line}\n"))
+            .collect::<String>()
+    };
+    let gib = |hundredths: u64| Some((hundredths * (1 << 30) + 50) / 100);
+    let told = Numbers {
+        device: Some(1),
+        requested_bytes: gib(100),
+        total_bytes: gib(1199),
+        free_bytes: Some(0),
+        allocated_bytes: gib(962),
+        ..Numbers::default()
+    };
+    let none = pool("17179869184.00 GiB", "").replacen("Out", "torch.Out", 1);
+    let found = explain(&none);
+    assert_eq!(found.messages[0].numbers, told);
+    assert_eq!(found.causes[0].class, Cause::Capacity);
+    assert_eq!(
+        found.causes[0].evidence,
+        ["9.6 GiB of 12.0 GiB are live tensors"]
+    );
+    // With a limit, without a module before the name, and from each rank.
+    let log: String = (0..4)
+        .map(|rank| pool("9.80 GiB", &format!("[rank{rank}]: ")))
+        .collect();
+    for log in [
+        log.clone() + "[rank0]: and more\n",
+        log,
+        pool("9.80 GiB", "").replace('\n', "\\n"),
+    ] {
+        let found = explain(&log);
+        assert_eq!(found.messages.len(), 1, "{:?}", found.messages);
+        let limited = Numbers {
+            limit_bytes: gib(980),
+            ..told.clone()
+        };
+        assert_eq!(found.messages[0].numbers, limited);
+        assert_eq!(found.causes[0].class, Cause::Capacity);
+        assert_eq!(
+            found.causes[0].evidence[0],
+            "the process may take 9.8 GiB and was there"
+        );
+    }
+    // Cut off, and followed by something else.
+    let cut: Vec<&str> = none.lines().take(3).collect();
+    let found = explain(&format!("{}\nall is well\n", cut.join("\n")));
+    assert_eq!(found.messages[0].numbers.requested_bytes, gib(100));
+    assert_eq!(found.messages[0].numbers.total_bytes, None);
+}
+
+#[test]
 fn what_follows_a_short_message_is_not_part_of_it() {
     for short in [
         "CUDA out of memory. Tried to allocate 2.00 GiB",
