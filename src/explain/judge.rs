@@ -334,7 +334,9 @@ fn pool(group: &Group, causes: &mut Causes) {
         return;
     }
     let (Some(asked), Some(limit)) = (numbers.requested_bytes, numbers.limit_bytes) else {
-        causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned());
+        if !planned(numbers, causes) {
+            causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned());
+        }
         return;
     };
     match numbers.idle_bytes {
@@ -343,6 +345,7 @@ fn pool(group: &Group, causes: &mut Causes) {
             causes.add(Cause::Fragmentation, say::idle_would_do(idle, asked));
         }
         Some(_) => {
+            planned(numbers, causes);
             causes.add(Cause::Capacity, say::POOL_FULL.to_owned());
             if asked >= limit / 10 {
                 causes.add(Cause::ActivationPeak, say::one_request(asked, limit));
@@ -350,6 +353,21 @@ fn pool(group: &Group, causes: &mut Causes) {
         }
         None => causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned()),
     }
+}
+
+/// What a compiled program needs, where XLA tells: the larger part is the reason. False if it does not tell.
+fn planned(numbers: &Numbers, causes: &mut Causes) -> bool {
+    let parts = numbers.temporary_bytes.zip(numbers.parameter_bytes);
+    let Some((temporary, parameters)) = parts else {
+        return false;
+    };
+    // Most outputs are parameters anew, and lie where these lay.
+    let class = match temporary > parameters {
+        true => Cause::ActivationPeak,
+        false => Cause::Capacity,
+    };
+    causes.add(class, say::planned(temporary, parameters));
+    true
 }
 
 fn cupy(group: &Group, causes: &mut Causes) {

@@ -98,6 +98,12 @@ pub struct Numbers {
     pub idle_bytes: Option<u64>,
     /// Largest idle piece, where it is told.
     pub largest_hole_bytes: Option<u64>,
+    /// Of a compiled program: what it is given, what it computes with meanwhile, and what it gives back.
+    pub parameter_bytes: Option<u64>,
+    /// See there.
+    pub temporary_bytes: Option<u64>,
+    /// See there.
+    pub output_bytes: Option<u64>,
     /// What the process may take.
     pub limit_bytes: Option<u64>,
     /// Other processes on the GPU.
@@ -133,6 +139,9 @@ impl Numbers {
             reserved_bytes,
             idle_bytes,
             largest_hole_bytes,
+            parameter_bytes,
+            temporary_bytes,
+            output_bytes,
             limit_bytes,
             others,
         } = more;
@@ -147,6 +156,9 @@ impl Numbers {
             (&mut self.reserved_bytes, reserved_bytes),
             (&mut self.idle_bytes, idle_bytes),
             (&mut self.largest_hole_bytes, largest_hole_bytes),
+            (&mut self.parameter_bytes, parameter_bytes),
+            (&mut self.temporary_bytes, temporary_bytes),
+            (&mut self.output_bytes, output_bytes),
             (&mut self.limit_bytes, limit_bytes),
         ] {
             *mine = mine.or(*theirs);

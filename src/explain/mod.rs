@@ -13,7 +13,7 @@ mod tests;
 mod words;
 
 use context::{Context, Stack};
-use frameworks::{bfc, llama, pytorch};
+use frameworks::{bfc, jax, llama, pytorch};
 use lines::Lines;
 use message::{Found, Kind, Numbers};
 use oomhook_report::diagnosis::{Cause, Framework};
@@ -276,6 +276,7 @@ impl Reader {
             // Only the first one's figures belong to its numbers.
             Framework::Jax | Framework::TensorFlow if group.by_pool <= 1 => {
                 bfc::figure(line.text, &mut group.numbers);
+                jax::planned(prefix::strip(line.text).text, &mut group.numbers);
             }
             Framework::LlamaCpp if group.purpose.is_none() => {
                 group.purpose = llama::purpose(line.text);

@@ -233,6 +233,10 @@ fn numbers(page: &mut Page<'_>, group: &Group) {
         };
         page.row("  limit", &format!("{}{what}", bytes(limit)));
     }
+    let program = of_program(numbers);
+    if !program.is_empty() {
+        page.row("  program", &sum(&program));
+    }
     if let Some(hole) = numbers.largest_hole_bytes {
         page.row(
             "  hole",
@@ -291,6 +295,18 @@ fn of_device(numbers: &Numbers, total: u64) -> Vec<Part> {
         parts.push((rest, what.to_owned()));
     }
     parts
+}
+
+/// What a compiled program needs.
+fn of_program(numbers: &Numbers) -> Vec<Part> {
+    [
+        (numbers.temporary_bytes, "temporaries"),
+        (numbers.parameter_bytes, "parameters"),
+        (numbers.output_bytes, "outputs"),
+    ]
+    .into_iter()
+    .filter_map(|(size, what)| Some((size?, what.to_owned())))
+    .collect()
 }
 
 /// What a process, or its cache, is made of.

@@ -187,6 +187,14 @@ pub fn more_than_pool(requested: u64, limit: u64) -> String {
     )
 }
 
+pub fn planned(temporary: u64, parameters: u64) -> String {
+    format!(
+        "the compiled program wants {} of temporaries (activations) beside its {} of parameters",
+        bytes(temporary),
+        bytes(parameters)
+    )
+}
+
 pub fn taken_for_own(pid: u32) -> String {
     format!("process {pid} is likely this one, whose number a container hides")
 }

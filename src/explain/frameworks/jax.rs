@@ -1,7 +1,7 @@
 //! JAX and XLA: the exception. What the allocator writes before is in `bfc.rs`.
 
 use super::{bytes, number, pattern, start};
-use crate::explain::message::{Found, Kind};
+use crate::explain::message::{Found, Kind, Numbers};
 use crate::explain::words as say;
 use oomhook_report::diagnosis::Framework;
 use regex::Regex;
@@ -28,6 +28,26 @@ static COMPILER: LazyLock<Regex> = LazyLock::new(|| {
         r"Can't reduce memory use below (?P<target>{size})(?: \(\d+ bytes\))? by rematerialization; only reduced to (?P<need>{size})",
     )
 });
+
+/// What the compiler planned, in lines after the exception.
+static PLANNED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\s*(?P<name>parameter|maybe_live_out|preallocated temp) allocation:\s+(?P<size>{size})",
+    )
+});
+
+/// Takes a figure of XLA's "BufferAssignment stats"; the first of each counts.
+pub fn planned(text: &str, numbers: &mut Numbers) {
+    let Some(found) = PLANNED.captures(text) else {
+        return;
+    };
+    let figure = match &found["name"] {
+        "parameter" => &mut numbers.parameter_bytes,
+        "maybe_live_out" => &mut numbers.output_bytes,
+        _ => &mut numbers.temporary_bytes,
+    };
+    *figure = figure.or_else(|| bytes(&found, "size"));
+}
 
 /// Finds it.
 pub fn find(text: &str) -> Option<Found> {

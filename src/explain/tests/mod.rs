@@ -405,6 +405,38 @@ tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node 
 }
 
 #[test]
+fn what_xla_planned_tells_activations_from_parameters() {
+    let log = |parameters: &str, temporary: &str| {
+        format!(
+            "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 68719476736 bytes.
+BufferAssignment OOM Debugging.
+BufferAssignment stats:
+             parameter allocation:   {parameters}
+              constant allocation:         0B
+        maybe_live_out allocation:    2.00GiB
+     preallocated temp allocation:   {temporary}
+  preallocated temp fragmentation:       1.2KiB (0.00%)
+                 total allocation:   76.00GiB
+"
+        )
+    };
+    let found = explain(&log("10.00GiB", "64.00GiB"));
+    let numbers = &found.messages[0].numbers;
+    assert_eq!(numbers.parameter_bytes, Some(10 << 30));
+    assert_eq!(numbers.temporary_bytes, Some(64 << 30));
+    assert_eq!(numbers.output_bytes, Some(2 << 30));
+    assert_eq!(found.causes[0].class, Cause::ActivationPeak);
+    assert_eq!(
+        found.causes[0].evidence,
+        [
+            "the compiled program wants 64.0 GiB of temporaries (activations) beside its 10.0 GiB of parameters"
+        ]
+    );
+    let found = explain(&log("70.00GiB", "4.00GiB"));
+    assert_eq!(found.causes[0].class, Cause::Capacity);
+}
+
+#[test]
 fn a_ggml_buffer_s_purpose_is_told_by_what_follows() {
     let buffer = "llama_context: n_ctx = 131072\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 13285.50 MiB on device 0: cudaMalloc failed: out of memory\n";
     let purposes = [
