@@ -133,6 +133,7 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
         Kind::Allocator => match group.of {
             Framework::PyTorch(_) => pytorch(group, &mut causes),
             Framework::Jax | Framework::TensorFlow => pool(group, &mut causes),
+            Framework::Vllm => vllm(group, &mut causes),
             Framework::LlamaCpp => llama(group, context, &mut causes),
             _ => cupy(group, &mut causes),
         },
@@ -385,11 +386,46 @@ fn cupy(group: &Group, causes: &mut Causes) {
     }
 }
 
+/// PyTorch's message out of vLLM: nothing is trained there, and what is not weights is its share of the GPU.
+fn vllm(group: &Group, causes: &mut Causes) {
+    let mut of_torch = Causes::default();
+    pytorch(group, &mut of_torch);
+    for cause in of_torch.0 {
+        let is_share = match cause.class {
+            Cause::ActivationPeak | Cause::Retention => true,
+            Cause::Capacity => {
+                let is_full = !is_beyond_all(&group.numbers) && !is_larger_than_device(group);
+                is_full && group.doing != Some(Doing::Loading)
+            }
+            _ => false,
+        };
+        let class = match is_share {
+            true => Cause::Reservation,
+            false => cause.class,
+        };
+        let told = cause.evidence.into_iter();
+        // These speak of training.
+        for evidence in told.filter(|text| text != say::NO_KINDS && text != say::STEPS_PASSED) {
+            causes.add(class, evidence);
+        }
+    }
+    if causes.has(Cause::Reservation) {
+        causes.add(Cause::Reservation, say::SHARE_HOLDS.to_owned());
+    }
+}
+
+fn is_larger_than_device(group: &Group) -> bool {
+    let numbers = &group.numbers;
+    let pair = numbers.requested_bytes.zip(numbers.total_bytes);
+    pair.is_some_and(|(asked, total)| asked > total)
+}
+
 fn llama(group: &Group, context: &Context, causes: &mut Causes) {
     let (class, evidence) = match group.purpose {
         Some(Purpose::Cache) => (Cause::Reservation, say::BUFFER_CACHE),
         Some(Purpose::Compute) => (Cause::Reservation, say::BUFFER_COMPUTE),
         Some(Purpose::Weights) => (Cause::Capacity, say::BUFFER_WEIGHTS),
+        Some(Purpose::Pool) => (Cause::Capacity, say::BUFFER_POOL),
         None => (Cause::NotClear, say::BUFFER_UNKNOWN),
     };
     causes.add(class, evidence.to_owned());

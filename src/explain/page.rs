@@ -312,7 +312,7 @@ fn of_program(numbers: &Numbers) -> Vec<Part> {
 /// What a process, or its cache, is made of.
 fn of_process(group: &Group) -> Vec<Part> {
     let numbers = &group.numbers;
-    let is_torch = matches!(group.of, Framework::PyTorch(_));
+    let is_torch = matches!(group.of, Framework::PyTorch(_) | Framework::Vllm);
     let private = numbers.private_pool_bytes.unwrap_or(0);
     let mut parts = Vec::new();
     if let Some(used) = numbers.allocated_bytes {

@@ -149,6 +149,7 @@ pub const BUFFER_CACHE: &str =
 pub const BUFFER_WEIGHTS: &str = "the buffer was for the model's weights";
 pub const BUFFER_COMPUTE: &str =
     "the buffer was for computing, which grows with context and batch (-b, -ub)";
+pub const BUFFER_POOL: &str = "ggml's pool for computing found no more room beside weights and KV cache (it grows with -b, -ub and the context)";
 pub const BUFFER_UNKNOWN: &str = "the log does not tell what the buffer was for";
 
 pub fn context(tokens: u64) -> String {
@@ -157,6 +158,7 @@ pub fn context(tokens: u64) -> String {
 
 pub const NO_BLOCKS: &str =
     "weights and the peak of the trial run fill vLLM's share, nothing is left for the KV cache";
+pub const SHARE_HOLDS: &str = "with vLLM that is weights, KV cache and what a step computes with";
 pub const SHARE_OTHERS: &str = "less is free at the start than the share wants, so others have it";
 pub const SHARE_FEW: &str = "the share wants nearly the whole GPU, more than is free at the start";
 pub const CACHE_SMALL: &str =

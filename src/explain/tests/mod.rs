@@ -468,6 +468,76 @@ fn a_ggml_buffer_s_purpose_is_told_by_what_follows() {
 }
 
 #[test]
+fn an_error_that_ggml_names_in_the_next_line_is_llama_cpp_s() {
+    let log = "CUDA error: out of memory
+  current device: 1, in function alloc at /build/ggml/src/ggml-cuda/ggml-cuda.cu:471
+  cuMemCreate(&handle, reserve_size, &prop, 0)
+";
+    let found = explain(&log.repeat(2));
+    assert_eq!(found.messages.len(), 1);
+    let message = &found.messages[0];
+    assert_eq!((message.framework, message.count), ("llama_cpp", 2));
+    assert_eq!(message.numbers.device, Some(1));
+    assert_eq!(found.causes[0].class, Cause::Capacity);
+    assert_eq!(found.causes[0].evidence, [words::BUFFER_POOL]);
+    let other = log.replace(
+        "in function alloc",
+        "in function ggml_backend_cuda_synchronize",
+    );
+    let found = explain(&other);
+    assert_eq!(found.messages[0].framework, "llama_cpp");
+    assert_eq!(found.causes[0].class, Cause::NotClear);
+    let found = explain(&log.replace("ggml", "mine"));
+    assert_eq!(found.messages[0].framework, "cuda");
+}
+
+#[test]
+fn what_happens_inside_vllm_is_judged_as_vllm_s() {
+    let message = FULL.replace("2.00 GiB", "112.00 MiB");
+    let logged = |stack: &str| {
+        format!(
+            "(EngineCore_DP0 pid=4242) INFO 09-01 12:00:00 [gpu_model_runner.py:1953] Starting to load model meta-llama/Llama-3-8B...
+ERROR 09-01 12:00:10 [core.py:700] EngineCore failed to start.
+ERROR 09-01 12:00:10 [core.py:700]   File \"/opt/venv/lib/python3.12/site-packages/vllm/{stack}
+ERROR 09-01 12:00:10 [core.py:700] {message}
+ERROR 09-01 12:00:10 [core.py:700] {message}
+"
+        )
+    };
+    let found = explain(&logged(
+        "model_executor/layers/linear.py\", line 200, in create_weights",
+    ));
+    assert_eq!(found.messages.len(), 1);
+    assert_eq!(
+        (found.messages[0].framework, found.messages[0].count),
+        ("vllm", 2)
+    );
+    assert_eq!(found.causes[0].class, Cause::Capacity);
+    assert!(
+        found.advice[0].contains("--tensor-parallel-size"),
+        "{:?}",
+        found.advice
+    );
+    let running = "v1/worker/gpu_model_runner.py\", line 200, in execute_model";
+    let engine = format!("(EngineCore_DP0 pid=4242) {message}");
+    for log in [logged(running), engine] {
+        let found = explain(&log);
+        assert_eq!(found.messages[0].framework, "vllm");
+        assert_eq!(found.causes.len(), 1, "{:?}", found.causes);
+        assert_eq!(found.causes[0].class, Cause::Reservation);
+        assert!(
+            found.advice[0].contains("--gpu-memory-utilization"),
+            "{:?}",
+            found.advice
+        );
+    }
+    assert_eq!(
+        explain(&format!("vllm is installed\n{message}")).messages[0].framework,
+        "pytorch"
+    );
+}
+
+#[test]
 fn the_message_that_tells_most_comes_first() {
     let log = format!(
         "RuntimeError: CUDA error: out of memory\n{FULL}\nsrun: error: node7: task 3: Exited with exit code 137\n"
