@@ -219,7 +219,7 @@ fn pytorch(group: &Group, causes: &mut Causes) {
         );
     }
     let private = numbers.private_pool_bytes.unwrap_or(0);
-    if private >= asked {
+    if private > 0 && private >= asked {
         causes.add(Cause::Fragmentation, say::graph_pools(private));
     }
     let is_full = live.is_some_and(|live| live >= total / 2);

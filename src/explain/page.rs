@@ -189,8 +189,12 @@ fn sum(parts: &[Part]) -> String {
 
 fn numbers(page: &mut Page<'_>, group: &Group) {
     let numbers = &group.numbers;
-    let has_any = *numbers != Numbers::default() || !group.facts.is_empty();
-    if !has_any {
+    // Which GPU it was stands in the headline.
+    let nothing = Numbers {
+        device: numbers.device,
+        ..Numbers::default()
+    };
+    if *numbers == nothing && group.facts.is_empty() {
         return;
     }
     page.title("what the numbers mean");

@@ -345,6 +345,12 @@ fn what_any_cache_has_idle_is_no_fragmentation() {
 }
 
 #[test]
+fn pools_of_graphs_that_are_not_there_are_no_reason() {
+    let found = explain(&FULL.replace("2.00 GiB", "0 bytes"));
+    assert_ne!(found.causes[0].class, Cause::Fragmentation);
+}
+
+#[test]
 fn the_switch_is_the_one_of_this_version_and_merged_with_what_is_set() {
     let fragmented = FULL
         .replace("239.00 MiB", "12.24 GiB")
@@ -480,6 +486,8 @@ fn an_error_that_ggml_names_in_the_next_line_is_llama_cpp_s() {
     assert_eq!(message.numbers.device, Some(1));
     assert_eq!(found.causes[0].class, Cause::Capacity);
     assert_eq!(found.causes[0].evidence, [words::BUFFER_POOL]);
+    let page = super::render(&found, "a.log", &oomhook_report::text::Style::default());
+    assert!(!page.contains("what the numbers mean"), "{page}");
     let other = log.replace(
         "in function alloc",
         "in function ggml_backend_cuda_synchronize",
