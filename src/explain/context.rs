@@ -51,6 +51,8 @@ pub struct Stack {
     pub place: Option<Place>,
     /// What it tells.
     pub doing: Option<Doing>,
+    /// It goes through vLLM, or its engine wrote it.
+    pub is_of_vllm: bool,
 }
 
 /// The latest lines, and what was said about the whole run.
@@ -184,6 +186,10 @@ impl Context {
         // The line after a frame is its source.
         let mut below: Option<String> = None;
         let mut doing = Vec::new();
+        let mut is_of_vllm = self
+            .latest
+            .back()
+            .is_some_and(|line| is_engine_of_vllm(line));
         for line in self.latest.iter().rev() {
             let bare = prefix::strip(line);
             if bare.rank != rank {
@@ -195,6 +201,7 @@ impl Context {
             doing.extend(doing_of(bare.text));
             if let Some(mut place) = place(bare) {
                 has_frame = true;
+                is_of_vllm |= place.file.contains("-packages/vllm/");
                 if stack.place.is_none() && !is_library(&place.file) {
                     place.source = below.take().filter(|text| is_source(text));
                     stack.place = Some(place);
@@ -204,8 +211,12 @@ impl Context {
             }
         }
         if !has_frame {
-            return Stack::default();
+            return Stack {
+                is_of_vllm,
+                ..Stack::default()
+            };
         }
+        stack.is_of_vllm = is_of_vllm;
         let rank = |doing: &Doing| match doing {
             Doing::Optimizer => 3,
             Doing::Backward => 2,
@@ -280,8 +291,21 @@ fn is_source(text: &str) -> bool {
     !text.is_empty() && !text.contains("Error:") && !text.contains("out of memory")
 }
 
+/// True for a line that a process of vLLM's engine wrote, as the prefix says.
+fn is_engine_of_vllm(line: &str) -> bool {
+    const SIGNS: [&str; 5] = [
+        "(EngineCore",
+        "(VllmWorker",
+        "(Worker_TP",
+        "(Worker_PP",
+        "(Worker_DP",
+    ];
+    let start = shortened(line, 200);
+    SIGNS.iter().any(|sign| start.contains(sign)) && start.contains("pid=")
+}
+
 fn doing_of(text: &str) -> Option<Doing> {
-    const SIGNS: [(&str, Doing); 18] = [
+    const SIGNS: [(&str, Doing); 20] = [
         ("torch/optim/", Doing::Optimizer),
         ("optimizer.step(", Doing::Optimizer),
         ("exp_avg", Doing::Optimizer),
@@ -297,6 +321,8 @@ fn doing_of(text: &str) -> Option<Doing> {
         ("load_model", Doing::Loading),
         ("load_weights", Doing::Loading),
         ("load_checkpoint", Doing::Loading),
+        ("in create_weights", Doing::Loading),
+        ("/model_loader/", Doing::Loading),
         (".to(", Doing::Loading),
         (".cuda(", Doing::Loading),
         ("in _apply", Doing::Loading),

@@ -2,13 +2,17 @@
 
 use super::context::{Context, Doing};
 use super::message::{Kind, Numbers};
+use super::size::BEYOND_ALL;
 use super::words as say;
 use super::{Explanation, Group, Judgement, Reader};
 use crate::explain::frameworks::llama::Purpose;
 use oomhook_report::diagnosis::{Cause, Framework, Situation, advice};
+use oomhook_report::sentences::{MORE_SHARED_MEMORY, WRONG_SHAPE};
 
 /// A step that has had others before it.
 const MID_RUN: u64 = 10;
+/// Less idle than this part of what the cache holds is what any healthy run has, hundredths.
+const IDLE_HUNDREDTHS: u64 = 10;
 /// Advice that is shown.
 const MOST_ADVICE: usize = 5;
 
@@ -33,7 +37,14 @@ pub fn explain(reader: Reader, lines: u64) -> Explanation {
         .first()
         .map_or_else(Vec::new, |group| judge(group, &context));
     let advice = match groups.first() {
-        Some(group) => advise(&causes, &situation(group, &context)),
+        Some(group) if is_beyond_all(&group.numbers) => vec![WRONG_SHAPE.to_owned()],
+        Some(group) => {
+            let mut advice = advise(&causes, &situation(group, &context));
+            if group.kind == Kind::SharedMemory {
+                advice.insert(0, MORE_SHARED_MEMORY.to_owned());
+            }
+            advice
+        }
         None => Vec::new(),
     };
     let command = context.command.as_deref().map_or("CMD", without_us);
@@ -122,12 +133,17 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
         Kind::Allocator => match group.of {
             Framework::PyTorch(_) => pytorch(group, &mut causes),
             Framework::Jax | Framework::TensorFlow => pool(group, &mut causes),
+            Framework::Vllm => vllm(group, &mut causes),
             Framework::LlamaCpp => llama(group, context, &mut causes),
             _ => cupy(group, &mut causes),
         },
         Kind::ErrorCode if group.purpose.is_some() => llama(group, context, &mut causes),
         Kind::ErrorCode => {
-            causes.add(Cause::NotClear, say::CODE_ONLY.to_owned());
+            let reason = match group.numbers.requested_bytes {
+                Some(_) => say::NO_TOTAL,
+                None => say::CODE_ONLY,
+            };
+            causes.add(Cause::NotClear, reason.to_owned());
             causes.add(Cause::NotClear, say::CODE_LATE.to_owned());
         }
         Kind::Library => {
@@ -141,6 +157,7 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
         Kind::CacheTooSmall => causes.add(Cause::Reservation, say::CACHE_SMALL.to_owned()),
         Kind::WarmUp => causes.add(Cause::Reservation, say::WARM_UP.to_owned()),
         Kind::HostAllocator => causes.add(Cause::HostMemory, say::HOST_REFUSED.to_owned()),
+        Kind::SharedMemory => causes.add(Cause::HostMemory, say::SHARED_FULL.to_owned()),
         Kind::HostKill => causes.add(Cause::HostMemory, say::HOST_KILLED.to_owned()),
         Kind::Killed => causes.add(Cause::HostMemory, say::KILLED.to_owned()),
     }
@@ -149,9 +166,14 @@ fn judge(group: &Group, context: &Context) -> Vec<Judgement> {
 
 fn pytorch(group: &Group, causes: &mut Causes) {
     let numbers = &group.numbers;
+    if is_beyond_all(numbers) {
+        causes.add(Cause::Capacity, say::BEYOND_ALL.to_owned());
+        return;
+    }
     let (Some(asked), Some(total)) = (numbers.requested_bytes, numbers.total_bytes) else {
         let reason = match numbers.requested_bytes {
             Some(_) => say::NO_TOTAL,
+            None if numbers.total_bytes.is_some() => say::CUT_SHORT,
             None => say::CODE_ONLY,
         };
         causes.add(Cause::NotClear, reason.to_owned());
@@ -166,30 +188,38 @@ fn pytorch(group: &Group, causes: &mut Causes) {
     let live = numbers
         .allocated_bytes
         .map(|used| used.saturating_sub(numbers.private_pool_bytes.unwrap_or(0)));
-    let is_idle_enough = idle >= asked;
+    let reserved = numbers.reserved_bytes.unwrap_or(0);
+    let held = match reserved {
+        0 => numbers.allocated_bytes.unwrap_or(0).saturating_add(idle),
+        reserved => reserved,
+    };
+    let is_much_idle = u128::from(idle) * 100 >= u128::from(held) * u128::from(IDLE_HUNDREDTHS);
+    let is_idle_enough = idle >= asked && is_much_idle;
     if is_idle_enough {
         causes.add(Cause::Fragmentation, say::idle_would_do(idle, asked));
     }
-    let reserved = numbers.reserved_bytes.unwrap_or(0);
     let limit = numbers.limit_bytes.filter(|limit| *limit < total);
-    let is_at_limit =
-        limit.filter(|limit| reserved.saturating_add(asked) > *limit && free >= asked);
+    // The driver's pool takes its limit by what is allocated, and says so only there.
+    let of_driver_pool = says(group, say::FACT_DRIVER_POOL);
+    let is_at_limit = limit
+        .filter(|limit| held.saturating_add(asked) > *limit && (free >= asked || of_driver_pool));
     if let Some(limit) = is_at_limit
         && !is_idle_enough
     {
-        causes.add(Cause::Capacity, say::at_limit(limit, numbers.free_bytes));
+        let free = numbers.free_bytes.filter(|free| *free >= asked);
+        causes.add(Cause::Capacity, say::at_limit(limit, free));
     }
     if is_at_limit.is_none() {
         others(numbers, asked, total, causes);
     }
-    if !is_idle_enough && idle >= total / 20 && idle.saturating_add(free) >= asked {
+    if !is_idle_enough && is_much_idle && idle >= total / 20 && idle.saturating_add(free) >= asked {
         causes.add(
             Cause::Fragmentation,
             say::idle_and_free_would_do(idle, free),
         );
     }
     let private = numbers.private_pool_bytes.unwrap_or(0);
-    if private >= asked {
+    if private > 0 && private >= asked {
         causes.add(Cause::Fragmentation, say::graph_pools(private));
     }
     let is_full = live.is_some_and(|live| live >= total / 2);
@@ -199,10 +229,22 @@ fn pytorch(group: &Group, causes: &mut Causes) {
     if causes.0.is_empty() {
         let reason = match free >= asked {
             true => say::free_would_do(free, asked),
-            false => say::CODE_ONLY.to_owned(),
+            false if numbers.allocated_bytes.is_none() => say::CUT_SHORT.to_owned(),
+            false => say::SIZES_ONLY.to_owned(),
         };
         causes.add(Cause::NotClear, reason);
     }
+}
+
+fn says(group: &Group, fact: &str) -> bool {
+    group.facts.iter().any(|told| told == fact)
+}
+
+/// True if a size was asked for that is a mistake.
+fn is_beyond_all(numbers: &Numbers) -> bool {
+    numbers
+        .requested_bytes
+        .is_some_and(|asked| asked >= BEYOND_ALL)
 }
 
 /// What is neither free nor this process's.
@@ -246,7 +288,7 @@ fn others(numbers: &Numbers, asked: u64, total: u64, causes: &mut Causes) {
 
 /// The GPU is full of live tensors: of which kind, the stack and the step may tell.
 fn live_tensors(group: &Group, asked: u64, total: u64, live: u64, causes: &mut Causes) {
-    let fills = say::live_fills(live, total);
+    let fills = say::live_fills(live, total, group.numbers.idle_bytes);
     let step = group.step.map(say::at_step);
     let class = match group.doing {
         Some(Doing::Loading) => Cause::Capacity,
@@ -284,16 +326,18 @@ fn live_tensors(group: &Group, asked: u64, total: u64, live: u64, causes: &mut C
 /// TensorFlow's and XLA's pool.
 fn pool(group: &Group, causes: &mut Causes) {
     let numbers = &group.numbers;
-    if group.facts.iter().any(|fact| fact == say::FACT_DRIVER) {
+    if says(group, say::FACT_DRIVER) {
         causes.add(Cause::Reservation, say::DRIVER_REFUSED.to_owned());
         return;
     }
-    if group.facts.iter().any(|fact| fact == say::FACT_COMPILER) {
+    if says(group, say::FACT_COMPILER) {
         causes.add(Cause::Capacity, say::COMPILER_SAYS.to_owned());
         return;
     }
     let (Some(asked), Some(limit)) = (numbers.requested_bytes, numbers.limit_bytes) else {
-        causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned());
+        if !planned(numbers, causes) {
+            causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned());
+        }
         return;
     };
     match numbers.idle_bytes {
@@ -302,6 +346,7 @@ fn pool(group: &Group, causes: &mut Causes) {
             causes.add(Cause::Fragmentation, say::idle_would_do(idle, asked));
         }
         Some(_) => {
+            planned(numbers, causes);
             causes.add(Cause::Capacity, say::POOL_FULL.to_owned());
             if asked >= limit / 10 {
                 causes.add(Cause::ActivationPeak, say::one_request(asked, limit));
@@ -309,6 +354,21 @@ fn pool(group: &Group, causes: &mut Causes) {
         }
         None => causes.add(Cause::NotClear, say::POOL_UNKNOWN.to_owned()),
     }
+}
+
+/// What a compiled program needs, where XLA tells: the larger part is the reason. False if it does not tell.
+fn planned(numbers: &Numbers, causes: &mut Causes) -> bool {
+    let parts = numbers.temporary_bytes.zip(numbers.parameter_bytes);
+    let Some((temporary, parameters)) = parts else {
+        return false;
+    };
+    // Most outputs are parameters anew, and lie where these lay.
+    let class = match temporary > parameters {
+        true => Cause::ActivationPeak,
+        false => Cause::Capacity,
+    };
+    causes.add(class, say::planned(temporary, parameters));
+    true
 }
 
 fn cupy(group: &Group, causes: &mut Causes) {
@@ -326,11 +386,46 @@ fn cupy(group: &Group, causes: &mut Causes) {
     }
 }
 
+/// PyTorch's message out of vLLM: nothing is trained there, and what is not weights is its share of the GPU.
+fn vllm(group: &Group, causes: &mut Causes) {
+    let mut of_torch = Causes::default();
+    pytorch(group, &mut of_torch);
+    for cause in of_torch.0 {
+        let is_share = match cause.class {
+            Cause::ActivationPeak | Cause::Retention => true,
+            Cause::Capacity => {
+                let is_full = !is_beyond_all(&group.numbers) && !is_larger_than_device(group);
+                is_full && group.doing != Some(Doing::Loading)
+            }
+            _ => false,
+        };
+        let class = match is_share {
+            true => Cause::Reservation,
+            false => cause.class,
+        };
+        let told = cause.evidence.into_iter();
+        // These speak of training.
+        for evidence in told.filter(|text| text != say::NO_KINDS && text != say::STEPS_PASSED) {
+            causes.add(class, evidence);
+        }
+    }
+    if causes.has(Cause::Reservation) {
+        causes.add(Cause::Reservation, say::SHARE_HOLDS.to_owned());
+    }
+}
+
+fn is_larger_than_device(group: &Group) -> bool {
+    let numbers = &group.numbers;
+    let pair = numbers.requested_bytes.zip(numbers.total_bytes);
+    pair.is_some_and(|(asked, total)| asked > total)
+}
+
 fn llama(group: &Group, context: &Context, causes: &mut Causes) {
     let (class, evidence) = match group.purpose {
         Some(Purpose::Cache) => (Cause::Reservation, say::BUFFER_CACHE),
         Some(Purpose::Compute) => (Cause::Reservation, say::BUFFER_COMPUTE),
         Some(Purpose::Weights) => (Cause::Capacity, say::BUFFER_WEIGHTS),
+        Some(Purpose::Pool) => (Cause::Capacity, say::BUFFER_POOL),
         None => (Cause::NotClear, say::BUFFER_UNKNOWN),
     };
     causes.add(class, evidence.to_owned());

@@ -51,6 +51,8 @@ pub enum Kind {
     WarmUp,
     /// The allocator of the host's memory has none.
     HostAllocator,
+    /// The host's shared memory is full.
+    SharedMemory,
     /// The kernel killed for want of memory.
     HostKill,
     /// A worker or a command was killed, which is mostly the same.
@@ -65,7 +67,7 @@ impl Kind {
             Kind::NoCacheBlocks | Kind::ShareNotFree | Kind::CacheTooSmall | Kind::WarmUp => 5,
             Kind::HostKill => 5,
             Kind::Allocator if numbers.requested_bytes.is_some() => 5,
-            Kind::HostAllocator => 4,
+            Kind::HostAllocator | Kind::SharedMemory => 4,
             Kind::Allocator | Kind::Library => 3,
             Kind::ErrorCode => 2,
             Kind::Killed => 1,
@@ -96,6 +98,12 @@ pub struct Numbers {
     pub idle_bytes: Option<u64>,
     /// Largest idle piece, where it is told.
     pub largest_hole_bytes: Option<u64>,
+    /// Of a compiled program: what it is given, what it computes with meanwhile, and what it gives back.
+    pub parameter_bytes: Option<u64>,
+    /// See there.
+    pub temporary_bytes: Option<u64>,
+    /// See there.
+    pub output_bytes: Option<u64>,
     /// What the process may take.
     pub limit_bytes: Option<u64>,
     /// Other processes on the GPU.
@@ -131,6 +139,9 @@ impl Numbers {
             reserved_bytes,
             idle_bytes,
             largest_hole_bytes,
+            parameter_bytes,
+            temporary_bytes,
+            output_bytes,
             limit_bytes,
             others,
         } = more;
@@ -145,6 +156,9 @@ impl Numbers {
             (&mut self.reserved_bytes, reserved_bytes),
             (&mut self.idle_bytes, idle_bytes),
             (&mut self.largest_hole_bytes, largest_hole_bytes),
+            (&mut self.parameter_bytes, parameter_bytes),
+            (&mut self.temporary_bytes, temporary_bytes),
+            (&mut self.output_bytes, output_bytes),
             (&mut self.limit_bytes, limit_bytes),
         ] {
             *mine = mine.or(*theirs);

@@ -13,7 +13,7 @@ mod tests;
 mod words;
 
 use context::{Context, Stack};
-use frameworks::{bfc, llama, pytorch};
+use frameworks::{bfc, jax, llama, pytorch};
 use lines::Lines;
 use message::{Found, Kind, Numbers};
 use oomhook_report::diagnosis::{Cause, Framework};
@@ -223,7 +223,7 @@ impl Reader {
         }
     }
 
-    fn put(&mut self, found: Found, text: &str, line: u64, rank: Option<u32>) {
+    fn put(&mut self, mut found: Found, text: &str, line: u64, rank: Option<u32>) {
         let by_pool = text.contains("ran out of memory trying to allocate");
         let same = self.groups.iter().position(|group| group.is(&found));
         let at = match same {
@@ -241,6 +241,9 @@ impl Reader {
             None => {
                 // Looking back is slow, and a log may have a message a thousand times.
                 let (stack, step) = (self.context.stack(rank), self.context.step());
+                if stack.is_of_vllm && matches!(found.framework, Framework::PyTorch(_)) {
+                    found.framework = Framework::Vllm;
+                }
                 self.groups
                     .push(Group::new(&found, text, line, stack, step));
                 self.groups.len() - 1
@@ -276,6 +279,15 @@ impl Reader {
             // Only the first one's figures belong to its numbers.
             Framework::Jax | Framework::TensorFlow if group.by_pool <= 1 => {
                 bfc::figure(line.text, &mut group.numbers);
+                jax::planned(prefix::strip(line.text).text, &mut group.numbers);
+            }
+            // ggml says in the next line that the error is its own.
+            Framework::Cuda if group.count == 1 && line.number == since + 1 => {
+                if let Some(purpose) = llama::place(line.text, &mut group.numbers) {
+                    group.of = Framework::LlamaCpp;
+                    group.framework = words::framework(group.of);
+                    group.purpose = purpose;
+                }
             }
             Framework::LlamaCpp if group.purpose.is_none() => {
                 group.purpose = llama::purpose(line.text);
@@ -310,7 +322,8 @@ impl Group {
     /// True if a message says the same once more.
     fn is(&self, found: &Found) -> bool {
         let same_framework = match (self.of, found.framework) {
-            (Framework::PyTorch(_), Framework::PyTorch(_)) => true,
+            (Framework::PyTorch(_) | Framework::Vllm, Framework::PyTorch(_)) => true,
+            (Framework::LlamaCpp, Framework::Cuda) => true,
             (mine, theirs) => mine == theirs || (is_pool(mine) && is_pool(theirs)),
         };
         same_framework

@@ -189,8 +189,12 @@ fn sum(parts: &[Part]) -> String {
 
 fn numbers(page: &mut Page<'_>, group: &Group) {
     let numbers = &group.numbers;
-    let has_any = *numbers != Numbers::default() || !group.facts.is_empty();
-    if !has_any {
+    // Which GPU it was stands in the headline.
+    let nothing = Numbers {
+        device: numbers.device,
+        ..Numbers::default()
+    };
+    if *numbers == nothing && group.facts.is_empty() {
         return;
     }
     page.title("what the numbers mean");
@@ -199,6 +203,7 @@ fn numbers(page: &mut Page<'_>, group: &Group) {
             Kind::ShareNotFree => " for vLLM's share",
             Kind::CacheTooSmall => " of KV cache for one request",
             Kind::HostAllocator => " of host memory",
+            Kind::SharedMemory => " of shared memory",
             _ => "",
         };
         page.row("  asked", &format!("{}{what}", bytes(asked)));
@@ -232,6 +237,10 @@ fn numbers(page: &mut Page<'_>, group: &Group) {
         };
         page.row("  limit", &format!("{}{what}", bytes(limit)));
     }
+    let program = of_program(numbers);
+    if !program.is_empty() {
+        page.row("  program", &sum(&program));
+    }
     if let Some(hole) = numbers.largest_hole_bytes {
         page.row(
             "  hole",
@@ -257,7 +266,9 @@ fn of_device(numbers: &Numbers, total: u64) -> Vec<Part> {
     let own = match (numbers.process_bytes, numbers.reserved_bytes) {
         (Some(process), _) => Some((process, "this process".to_owned())),
         (None, Some(held)) => Some((held, "PyTorch's cache".to_owned())),
-        (None, None) => None,
+        (None, None) => numbers
+            .allocated_bytes
+            .map(|used| (used, "live tensors".to_owned())),
     };
     parts.extend(own);
     let mut others = numbers.others.clone();
@@ -290,10 +301,22 @@ fn of_device(numbers: &Numbers, total: u64) -> Vec<Part> {
     parts
 }
 
+/// What a compiled program needs.
+fn of_program(numbers: &Numbers) -> Vec<Part> {
+    [
+        (numbers.temporary_bytes, "temporaries"),
+        (numbers.parameter_bytes, "parameters"),
+        (numbers.output_bytes, "outputs"),
+    ]
+    .into_iter()
+    .filter_map(|(size, what)| Some((size?, what.to_owned())))
+    .collect()
+}
+
 /// What a process, or its cache, is made of.
 fn of_process(group: &Group) -> Vec<Part> {
     let numbers = &group.numbers;
-    let is_torch = matches!(group.of, Framework::PyTorch(_));
+    let is_torch = matches!(group.of, Framework::PyTorch(_) | Framework::Vllm);
     let private = numbers.private_pool_bytes.unwrap_or(0);
     let mut parts = Vec::new();
     if let Some(used) = numbers.allocated_bytes {

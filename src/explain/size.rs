@@ -4,10 +4,17 @@
 pub const PATTERN: &str = r"\d[\d,]*(?:\.\d+)?\s*(?:[KMGT]i?B|bytes|B)\b";
 
 /// More than any machine has: a counter that went below zero.
-const NONSENSE: f64 = (1u64 << 60) as f64;
+const NONSENSE: u64 = 1 << 60;
+/// More than any GPU has: a request for so much is a mistake.
+pub const BEYOND_ALL: u64 = 1 << 50;
 
 /// Bytes; none if it is no size, or no size that can be.
 pub fn parse(text: &str) -> Option<u64> {
+    any(text).filter(|bytes| *bytes < NONSENSE)
+}
+
+/// Bytes; the most that there are for more than that.
+pub fn any(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -22,10 +29,14 @@ pub fn parse(text: &str) -> Option<u64> {
     };
     // Whole bytes are exact.
     if factor == 1.0 && !number.contains('.') {
-        return number.parse().ok().filter(|bytes| *bytes < NONSENSE as u64);
+        return number.parse::<u128>().ok().map(saturated);
     }
     let value = number.parse::<f64>().ok()? * factor;
-    (value < NONSENSE).then_some(value.round() as u64)
+    Some(saturated(value.round() as u128))
+}
+
+fn saturated(bytes: u128) -> u64 {
+    bytes.try_into().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -51,5 +62,7 @@ mod tests {
         for (text, bytes) in sizes {
             assert_eq!(parse(text), bytes, "{text}");
         }
+        assert_eq!(any("1073741824.00 GiB"), Some(1 << 60));
+        assert_eq!(any("17179869184.00 GiB"), Some(u64::MAX));
     }
 }

@@ -97,12 +97,13 @@ pub fn free_would_do(free: u64, requested: u64) -> String {
     )
 }
 
-pub fn live_fills(live: u64, total: u64) -> String {
-    format!(
-        "{} of {} are live tensors, next to nothing is idle",
-        bytes(live),
-        bytes(total)
-    )
+pub fn live_fills(live: u64, total: u64, idle: Option<u64>) -> String {
+    let idle = match idle {
+        Some(idle) if idle >= total / 100 => format!(", {} are idle", bytes(idle)),
+        Some(_) => ", next to nothing is idle".to_owned(),
+        None => String::new(),
+    };
+    format!("{} of {} are live tensors{idle}", bytes(live), bytes(total))
 }
 
 pub fn one_request(requested: u64, total: u64) -> String {
@@ -133,7 +134,12 @@ pub const DRIVER_REFUSED: &str =
 pub const COMPILER_SAYS: &str =
     "the compiled program needs more than there is, whatever else is on the GPU";
 pub const POOL_UNKNOWN: &str = "the message tells what was asked for, not what the pool had (its lines \"Limit\" and \"InUse\" are not in the log)";
-pub const CODE_ONLY: &str = "a CUDA error tells neither sizes nor who holds the memory";
+pub const CODE_ONLY: &str = "the message tells neither sizes nor who holds the memory";
+pub const BEYOND_ALL: &str =
+    "no machine has what was asked for: a size that overflowed, as of a wrong shape";
+pub const CUT_SHORT: &str = "the message ends before it tells who holds the memory";
+pub const SIZES_ONLY: &str =
+    "by its sizes neither live tensors nor idle blocks nor other processes fill the GPU";
 pub const CODE_LATE: &str = "it may come from an earlier call: CUDA reports errors late (CUDA_LAUNCH_BLOCKING=1 tells where)";
 pub const LIBRARY_ASKED: &str =
     "the library takes its memory beside the framework's cache, and found none";
@@ -143,6 +149,7 @@ pub const BUFFER_CACHE: &str =
 pub const BUFFER_WEIGHTS: &str = "the buffer was for the model's weights";
 pub const BUFFER_COMPUTE: &str =
     "the buffer was for computing, which grows with context and batch (-b, -ub)";
+pub const BUFFER_POOL: &str = "ggml's pool for computing found no more room beside weights and KV cache (it grows with -b, -ub and the context)";
 pub const BUFFER_UNKNOWN: &str = "the log does not tell what the buffer was for";
 
 pub fn context(tokens: u64) -> String {
@@ -151,12 +158,14 @@ pub fn context(tokens: u64) -> String {
 
 pub const NO_BLOCKS: &str =
     "weights and the peak of the trial run fill vLLM's share, nothing is left for the KV cache";
+pub const SHARE_HOLDS: &str = "with vLLM that is weights, KV cache and what a step computes with";
 pub const SHARE_OTHERS: &str = "less is free at the start than the share wants, so others have it";
 pub const SHARE_FEW: &str = "the share wants nearly the whole GPU, more than is free at the start";
 pub const CACHE_SMALL: &str =
     "the KV cache within the share is too small for one request of full length";
 pub const WARM_UP: &str = "vLLM's share and the warm-up do not fit together";
 pub const HOST_REFUSED: &str = "the host's memory was asked for, not the GPU's";
+pub const SHARED_FULL: &str = "shared memory (/dev/shm) had no room: processes hand tensors over in it, DataLoader workers to the trainer";
 pub const HOST_KILLED: &str = "the kernel or the batch system killed for want of host memory";
 pub const KILLED: &str = "a process was killed (signal 9): mostly for want of host memory, but a person, a time limit or the end of another rank look the same";
 pub const POOL_LIVE: &str = "what is allocated and what was asked for are more than the limit";
@@ -164,6 +173,9 @@ pub const NO_TOTAL: &str = "the message does not tell the GPU's size, nor who el
 pub const NO_KINDS: &str = "the message does not tell weights from activations";
 pub const CACHE_SHARE: &str = "vLLM counts its share of the whole GPU, not of what is free";
 
+/// A fact of PyTorch's message.
+pub const FACT_DRIVER_POOL: &str =
+    "by the driver's pool (backend:cudaMallocAsync): what is idle in it is not told";
 /// A fact of XLA's message.
 pub const FACT_DRIVER: &str = "the driver itself said no, not the pool";
 /// A fact of XLA's message.
@@ -174,6 +186,14 @@ pub fn more_than_pool(requested: u64, limit: u64) -> String {
         "{} were asked for, the whole pool has {}",
         bytes(requested),
         bytes(limit)
+    )
+}
+
+pub fn planned(temporary: u64, parameters: u64) -> String {
+    format!(
+        "the compiled program wants {} of temporaries (activations) beside its {} of parameters",
+        bytes(temporary),
+        bytes(parameters)
     )
 }
 
@@ -195,6 +215,7 @@ pub fn headline(group: &super::Group, class: Option<oomhook_report::diagnosis::C
     let title = framework_title(group.of);
     let whose = match group.kind {
         Kind::HostAllocator | Kind::HostKill => "out of host memory".to_owned(),
+        Kind::SharedMemory => "out of shared memory on the host".to_owned(),
         Kind::Killed => "a process was killed".to_owned(),
         Kind::NoCacheBlocks | Kind::ShareNotFree | Kind::CacheTooSmall => {
             "vLLM's share of the GPU does not do".to_owned()

@@ -161,6 +161,115 @@ fn sizes_that_change_all_the_time_are_named_when_they_are_the_highest() {
 }
 
 #[test]
+fn what_costs_no_memory_is_no_cause() {
+    let names = [
+        "lr",
+        "lr_0",
+        "learning_rate",
+        "learning rate",
+        "loss",
+        "val_loss",
+        "acc",
+        "acc1",
+        "Acc@5",
+        "accuracy",
+        "grad_norm",
+        "epoch",
+        "time",
+        "ETA",
+        "speed",
+        "it/s",
+        "tok/s",
+        "mem",
+        "memory",
+        "gpu_mem",
+        "max_mem",
+        "gpumem",
+        "reserved",
+        "allocated",
+        "free",
+        "gb_free",
+        "mem_reserved",
+        "tflops",
+        "train_loss_step",
+    ];
+    for name in names {
+        let mut program = Program::new();
+        for step in 0..10 {
+            let (mib, number) = if step < 6 { (1024, 3) } else { (2048, 4) };
+            program.step(mib, &format!("step={step}, n=8, {name}: {number}"));
+        }
+        assert_eq!(program.told(), ["1024>2048 at 6: "], "{name}");
+    }
+    for name in [
+        "seq_len",
+        "batch_size",
+        "accumulation",
+        "members_n",
+        "frames",
+        "beam",
+        "n_ctx",
+    ] {
+        let mut program = Program::new();
+        for step in 0..10 {
+            let mib = if step < 6 { 1024 } else { 2048 };
+            program.step(mib, &format!("step={step}, n=8, {name}: {mib}"));
+        }
+        let named = format!("1024>2048 at 6: {name} 1024>2048");
+        let is_named = program.told() == [named];
+        assert_eq!(is_named, name != "members_n", "{name}");
+    }
+}
+
+#[test]
+fn what_came_between_two_steps_may_be_the_cause() {
+    let run = |between: &str, always: bool| {
+        let mut program = Program::new();
+        for step in 0..12 {
+            let is_late = step >= 8;
+            let n = if is_late { 16 } else { 8 };
+            program.step(
+                100,
+                &format!("step={step} loss=1.5 n={n} lr={}", 3 - u64::from(is_late)),
+            );
+            if step == 7 {
+                program.story.malloc(1, 0x2000, 600 * MIB);
+                program.story.free(1, 0x2000);
+            }
+            if step == 7 || always {
+                program.line(between, false);
+            }
+        }
+        program.told().pop().unwrap_or_default()
+    };
+    for validation in ["epoch=0 val_loss=1.2 n=500", "val loss: 1.2"] {
+        assert_eq!(run(validation, false), "100>600 at 8: ");
+        // What each step says is no interruption.
+        assert_eq!(run(validation, true), "100>600 at 8: n 8>16");
+    }
+    assert_eq!(run("no numbers here", false), "100>600 at 8: n 8>16");
+}
+
+#[test]
+fn a_counter_is_a_whole_number_that_rises() {
+    let mut program = Program::new();
+    for step in 0..40 {
+        let length = if step < 30 { 512 } else { 2048 };
+        program.step(
+            length,
+            &format!(
+                "Epoch {}: {}/10 [00:01<00:10, v_num=0, train_loss_step=2.{:03}, noise_step={}, seq_len={length}]",
+                step / 10,
+                step % 10,
+                500 - step,
+                step % 2,
+            ),
+        );
+    }
+    assert_eq!(program.told(), ["512>2048 at 3: seq_len 512>2048"]);
+}
+
+#[test]
 fn what_is_usual_is_no_jump() {
     // Loading, step by step.
     let mut program = Program::new();

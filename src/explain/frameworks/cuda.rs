@@ -13,7 +13,13 @@ static LIBRARY: LazyLock<Regex> = LazyLock::new(|| {
 });
 static CODE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"\bcudaErrorMemoryAllocation\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA(?: driver)? [Ee]rror(?: \d+)?[^:]{0,60}:? *(?:2 )?:? ?'?out of memory|\bcudaMalloc\w* (?:failed|error).{0,60}out of memory|\bOutOfMemory\b.{0,120}(?i:cuda|GPU|requested|allocat)|\b[Cc]uda [Rr]untime \(out of memory\)|\bcudaGetErrorString.{0,40}out of memory|\b[Cc]uda (?:failure|error|Error|Runtime failure)\b.{0,60}out of memory|\bout of memory\b.{0,40}\((?:code|error)? ?=? ?2\)|\[CUDA_ERROR_OUT_OF_MEMORY\]",
+        r"\bcudaErrorMemoryAllocation\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA(?: driver)? [Ee]rror(?: \d+)?(?:[^:]{0,60}:)? *(?:2 )?:? ?'?out of memory|\bcudaMalloc\w* (?:failed|error).{0,60}out of memory|\bOutOfMemory\b.{0,120}(?i:cuda|GPU|requested|allocat)|\b[Cc]uda [Rr]untime \(out of memory\)|\bcudaGetErrorString.{0,40}out of memory|\b[Cc]uda (?:failure|error|Error|Runtime failure)\b.{0,60}out of memory|\bout of memory\b.{0,40}\((?:code|error)? ?=? ?2\)|\[CUDA_ERROR_OUT_OF_MEMORY\]",
+    )
+});
+/// The macros that everybody writes around calls: `GPUassert: out of memory main.cu 42`, `cudaSafeCall() failed at main.cu:42 : out of memory`.
+static MACRO: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r#"(?i:\b(?:(?:gpu|cuda|hip)[ _-]?(?:assert|errchk|check|safe_?call|(?:runtime|driver|api|rt) (?:error|call)|error)|(?:check|get_?last)_?cuda_?error)[a-z_]*\b[^!?]{0,160}?(?:[:)\]=-]|\bwith|\b0*2) ?["'(]{0,2}out of memory\b|\bcode: ?2, reason: out of memory\b|^out of memory cuda[a-z0-9]{3,40} ?\()"#,
     )
 });
 
@@ -39,7 +45,7 @@ pub fn find(text: &str) -> Option<Found> {
             .push(format!("{name} asked the driver itself"));
         return Some(message);
     }
-    let found = CODE.find(text)?;
+    let found = CODE.find(text).or_else(|| MACRO.find(text))?;
     let mut message = Found::new(found.start(), framework(text), Kind::ErrorCode);
     message.numbers.requested_bytes = TENSORRT
         .captures(text)

@@ -1,7 +1,7 @@
 //! JAX and XLA: the exception. What the allocator writes before is in `bfc.rs`.
 
-use super::{bytes, pattern, start};
-use crate::explain::message::{Found, Kind};
+use super::{bytes, number, pattern, start};
+use crate::explain::message::{Found, Kind, Numbers};
 use crate::explain::words as say;
 use oomhook_report::diagnosis::Framework;
 use regex::Regex;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 static EXHAUSTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"RESOURCE_EXHAUSTED: Out of memory (?:while trying to allocate|allocating)\s+(?P<size>{size})",
+        r"RESOURCE_EXHAUSTED: (?:Out of memory (?:while trying to allocate|allocating)|Failed to allocate request for)\s+(?P<size>{size})(?:\s\((?P<exact>\d+B)\))?(?: on device ordinal (?P<gpu>\d+))?",
     )
 });
 static PROGRAM: LazyLock<Regex> =
@@ -29,11 +29,32 @@ static COMPILER: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// What the compiler planned, in lines after the exception.
+static PLANNED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\s*(?P<name>parameter|maybe_live_out|preallocated temp) allocation:\s+(?P<size>{size})",
+    )
+});
+
+/// Takes a figure of XLA's "BufferAssignment stats"; the first of each counts.
+pub fn planned(text: &str, numbers: &mut Numbers) {
+    let Some(found) = PLANNED.captures(text) else {
+        return;
+    };
+    let figure = match &found["name"] {
+        "parameter" => &mut numbers.parameter_bytes,
+        "maybe_live_out" => &mut numbers.output_bytes,
+        _ => &mut numbers.temporary_bytes,
+    };
+    *figure = figure.or_else(|| bytes(&found, "size"));
+}
+
 /// Finds it.
 pub fn find(text: &str) -> Option<Found> {
     if let Some(found) = EXHAUSTED.captures(text) {
         let mut message = Found::new(start(&found), Framework::Jax, Kind::Allocator);
-        message.numbers.requested_bytes = bytes(&found, "size");
+        message.numbers.requested_bytes = bytes(&found, "exact").or_else(|| bytes(&found, "size"));
+        message.numbers.device = number(&found, "gpu");
         if let Some(program) = PROGRAM.captures(text) {
             message.facts.push(format!("by {}", &program["name"]));
         }

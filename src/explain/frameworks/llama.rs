@@ -1,7 +1,7 @@
 //! llama.cpp and others on ggml: a buffer that could not be had, and what it was for.
 
 use super::{bytes, number, pattern, start};
-use crate::explain::message::{Found, Kind};
+use crate::explain::message::{Found, Kind, Numbers};
 use oomhook_report::diagnosis::Framework;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -57,6 +57,21 @@ pub enum Purpose {
     Weights,
     /// What computing needs.
     Compute,
+    /// The pool that kernels take their room from while they run.
+    Pool,
+}
+
+static PLACE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"current device: (?P<gpu>\d+), in function (?P<function>\w+) at \S*ggml[\w-]*\.(?:cu|cpp|cuh):\d+",
+    )
+});
+
+/// What ggml says in the line after a bare error of CUDA: nothing if it is not ggml's.
+pub fn place(text: &str, numbers: &mut Numbers) -> Option<Option<Purpose>> {
+    let found = PLACE.captures(text)?;
+    numbers.device = number(&found, "gpu");
+    Some((&found["function"] == "alloc").then_some(Purpose::Pool))
 }
 
 /// What a line after the complaint says about the purpose.

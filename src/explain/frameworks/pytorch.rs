@@ -2,9 +2,9 @@
 
 use super::{bytes, number, pattern, start};
 use crate::explain::message::{Found, Kind, Numbers, Other};
-use crate::explain::words as say;
+use crate::explain::{size, words as say};
 use oomhook_report::diagnosis::{Framework, Version};
-use regex::Regex;
+use regex::{Captures, Regex};
 use std::sync::LazyLock;
 
 static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
@@ -37,6 +37,12 @@ static PRIVATE: LazyLock<Regex> =
 static IDLE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?P<bytes>{size})\s+is\s+reserved\s+by\s+PyTorch\s+but\s+unallocated")
 });
+/// From the backend cudaMallocAsync, over several lines.
+static DRIVER_POOL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"Allocation on device (?P<gpu>\d+) would exceed allowed memory\. \(out of memory\)(?:\s*(?:\\n)?\s*Currently allocated *: *(?P<allocated>{size}))?(?:\s*(?:\\n)?\s*Requested *: *(?P<asked>{size}))?(?:\s*(?:\\n)?\s*Device limit *: *(?P<total>{size}))?(?:\s*(?:\\n)?\s*Free \(according to CUDA\) *: *(?P<free>{size}))?(?:\s*(?:\\n)?\s*PyTorch limit \(set by user-supplied memory fraction\)\s*(?:\\n)?\s*: *(?P<limit>{size}))?",
+    )
+});
 /// The exception without its text.
 static SHORT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
@@ -47,7 +53,8 @@ static SHORT: LazyLock<Regex> = LazyLock::new(|| {
 /// Where a message begins that goes on in the next lines, bytes.
 pub fn goes_on(text: &str) -> Option<usize> {
     let begin = BEGIN.find(text).filter(|_| !is_whole(text));
-    let begin = begin.or_else(|| BROKEN.find(text))?;
+    let begin = begin.or_else(|| BROKEN.find(text));
+    let begin = begin.or_else(|| DRIVER_POOL.find(text).filter(|_| !is_whole(text)))?;
     Some(begin.start())
 }
 
@@ -56,11 +63,17 @@ pub fn is_whole(text: &str) -> bool {
     ["but unallocated", "by PyTorch)", "cached)", "ALLOC_CONF"]
         .iter()
         .any(|end| text.contains(end))
+        || DRIVER_POOL
+            .captures(text)
+            .is_some_and(|found| found.name("limit").is_some())
 }
 
 /// Finds it.
 pub fn find(text: &str) -> Option<Found> {
     let Some(begin) = BEGIN.captures(text) else {
+        if let Some(found) = DRIVER_POOL.captures(text) {
+            return Some(of_driver_pool(&found));
+        }
         let short = SHORT.find(text)?;
         // vLLM words its own advice around it; a line of source text is no message.
         let is_source = text[..short.start()].contains("except ");
@@ -79,7 +92,8 @@ pub fn find(text: &str) -> Option<Found> {
     let rest = &text[end..];
     let rest = &rest[..BEGIN.find(rest).map_or(rest.len(), |next| next.start())];
     let mut numbers = Numbers {
-        requested_bytes: bytes(&begin, "size"),
+        // A shape that overflowed asks for any number.
+        requested_bytes: size::any(&begin["size"]),
         ..Numbers::default()
     };
     let mut version = None;
@@ -122,6 +136,21 @@ pub fn find(text: &str) -> Option<Found> {
     found.facts.extend(own.map(say::taken_for_own));
     found.numbers = numbers;
     Some(found)
+}
+
+fn of_driver_pool(text: &Captures<'_>) -> Found {
+    let mut found = Found::new(start(text), Framework::PyTorch(None), Kind::Allocator);
+    found.numbers = Numbers {
+        device: number(text, "gpu"),
+        requested_bytes: bytes(text, "asked"),
+        total_bytes: bytes(text, "total"),
+        free_bytes: bytes(text, "free"),
+        allocated_bytes: bytes(text, "allocated"),
+        limit_bytes: bytes(text, "limit"),
+        ..Numbers::default()
+    };
+    found.facts.push(say::FACT_DRIVER_POOL.to_owned());
+    found
 }
 
 /// Reads them; the number of the listed process that is taken for this one.

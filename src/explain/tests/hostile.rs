@@ -65,6 +65,9 @@ fn is_not_invented(numbers: &Numbers, text: &str) -> bool {
         numbers.reserved_bytes,
         numbers.idle_bytes,
         numbers.limit_bytes,
+        numbers.parameter_bytes,
+        numbers.temporary_bytes,
+        numbers.output_bytes,
         numbers.requested_bytes.filter(|_| !is_product),
     ];
     let others = numbers.others.iter().map(|other| other.bytes);

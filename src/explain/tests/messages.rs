@@ -94,7 +94,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 4; 31.75 GiB total capacity; 30.29 GiB already allocated; 3.75 MiB free; 30.40 GiB reserved in total by PyTorch)",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(4)
                 .asked(mib(2000))
                 .total(gib(3175))
@@ -171,7 +171,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "RuntimeError: CUDA out of memory. Tried to allocate 49.00 MiB (GPU 0; 3.95 GiB total capacity; 2.43 GiB already allocated; 17.81 MiB free; 2.51 GiB cached)",
-            torch(Fragmentation)
+            torch(OtherProcess)
                 .gpu(0)
                 .asked(mib(4900))
                 .total(gib(395))
@@ -180,7 +180,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 570.00 MiB. GPU 0 has a total capacty of 79.25 GiB of which 103.50 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the allocated memory 76.38 GiB is allocated by PyTorch, and 2.24 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(mib(57000))
                 .total(gib(7925))
@@ -228,7 +228,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 624.00 MiB. GPU 0 has a total capacity of 23.52 GiB of which 73.75 MiB is free. Including non-PyTorch memory, this process has 23.44 GiB memory in use. Of the allocated memory 21.44 GiB is allocated by PyTorch, and 1.54 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(mib(62400))
                 .total(gib(2352))
@@ -238,7 +238,7 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
         ),
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.28 GiB. GPU 0 has a total capacity of 139.81 GiB of which 7.30 GiB is free. Process 2678129 has 132.50 GiB memory in use. Of the allocated memory 115.89 GiB is allocated by PyTorch, with 2.01 GiB allocated in private pools (e.g., CUDA Graphs), and 10.53 GiB is reserved by PyTorch but unallocated.",
-            torch(Fragmentation)
+            torch(Capacity)
                 .gpu(0)
                 .asked(gib(928))
                 .total(gib(13981))
@@ -302,6 +302,20 @@ fn pytorch() -> Vec<(&'static str, Expected)> {
                 .cache(gib(114), mib(1863))
                 .private(mib(1700))
                 .limit(gib(120)),
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1073741824.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.04 GiB is free. Including non-PyTorch memory, this process has 38.10 GiB memory in use. Of the allocated memory 37.01 GiB is allocated by PyTorch, and 512.34 MiB is reserved by PyTorch but unallocated.",
+            torch(Capacity)
+                .gpu(0)
+                .asked(1 << 60)
+                .total(gib(7915))
+                .free(gib(104))
+                .process(gib(3810))
+                .cache(gib(3701), mib(51234)),
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.95 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.04 GiB ",
+            torch(NotClear).gpu(0).asked(gib(195)).total(gib(7915)),
         ),
         ("torch.cuda.OutOfMemoryError", torch(NotClear)),
         (
@@ -374,6 +388,12 @@ fn others() -> Vec<(&'static str, Expected)> {
         (
             "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12.50GiB. [executable_name='jit_train_step'] [tf-allocator-allocation-error='']",
             expected("jax", Kind::Allocator, NotClear).asked(gib(1250)),
+        ),
+        (
+            "XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 4.00GiB (4294967296B) on device ordinal 1",
+            expected("jax", Kind::Allocator, NotClear)
+                .gpu(1)
+                .asked(4 << 30),
         ),
         (
             "E external/xla/xla/stream_executor/cuda/cuda_executor.cc:1] failed to allocate 17.81GiB (19123456789 bytes) from device: RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
@@ -492,6 +512,26 @@ fn others() -> Vec<(&'static str, Expected)> {
         (
             "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 14.9 GiB for an array with shape (2000000000,) and data type float64",
             expected("unknown", Kind::HostAllocator, HostMemory).asked(gib(1490)),
+        ),
+        (
+            "RuntimeError: unable to mmap 1234 bytes from file </torch_123>: Cannot allocate memory (12)",
+            expected("unknown", Kind::SharedMemory, HostMemory).asked(1234),
+        ),
+        (
+            "RuntimeError: unable to allocate shared memory(shm) for file </torch_2301_4711_0>: Resource temporarily unavailable (11)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: unable to write to file </torch_18692_1954506624>: No space left on device (28)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: unable to resize file </torch_4711_0> to the right size: No space left on device (28)",
+            expected("unknown", Kind::SharedMemory, HostMemory),
+        ),
+        (
+            "RuntimeError: DataLoader worker (pid 1) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
+            expected("unknown", Kind::SharedMemory, HostMemory),
         ),
         (
             "RuntimeError: DataLoader worker (pid 12345) is killed by signal: Killed. ",

@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 const MOST_STEPS: usize = 1024;
 /// Shapes kept.
 const MOST_SHAPES: usize = 32;
+/// The bit of a line that has numbers and no shape.
+const NO_SHAPE: u64 = 1 << MOST_SHAPES;
 /// Lines of a shape that make it one, without a counter among its keys.
 const OFTEN: u64 = 3;
 /// Jumps kept, the latest ones.
@@ -81,6 +83,11 @@ struct Key {
     /// The highest whole number, and whether it ever did not rise.
     most: Option<u64>,
     has_fallen: bool,
+    /// How often it went up and down.
+    #[serde(default)]
+    rises: u64,
+    #[serde(default)]
+    falls: u64,
 }
 
 /// Lines with the same keys.
@@ -98,34 +105,92 @@ struct Shape {
     stands_for: u64,
     /// What changed at the latest line.
     changes: Vec<KeyChange>,
+    /// Which other shapes spoke since the latest line, by bits, and which did between that and the one before.
+    #[serde(default)]
+    between: u64,
+    #[serde(default)]
+    usually_between: u64,
 }
 
-/// Words in names of what a program measures: it is high because memory or time was, and not the other way round.
-const MEASURED: [&str; 18] = [
+/// Words in names of what costs no memory: what a program measures (it is high because memory or time was, and not the other way
+/// round), and what only its arithmetic goes by.
+const NO_CAUSES: [&str; 63] = [
     "time",
     "elapsed",
     "eta",
     "sec",
     "secs",
+    "second",
     "seconds",
     "s",
     "ms",
+    "dt",
+    "date",
+    "wall",
+    "duration",
+    "latency",
+    "remaining",
+    "progress",
     "speed",
-    "loss",
+    "throughput",
+    "tps",
+    "wps",
+    "ups",
+    "qps",
+    "fps",
+    "mfu",
+    "flops",
+    "tflops",
+    "util",
+    "utilization",
+    "usage",
     "ppl",
+    "perplexity",
+    "nll",
     "norm",
-    "mem",
-    "memory",
+    "gnorm",
+    "acc",
+    "accuracy",
+    "top",
+    "f",
+    "auc",
+    "bleu",
+    "wer",
+    "score",
+    "reward",
+    "lr",
+    "learningrate",
+    "wd",
+    "decay",
+    "momentum",
+    "mom",
+    "beta",
+    "betas",
+    "eps",
+    "epoch",
+    "epochs",
     "alloc",
     "allocated",
     "reserved",
+    "cached",
+    "free",
     "peak",
+    "vram",
+    "gb",
+    "mb",
 ];
 
-fn is_measured(name: &str) -> bool {
+fn costs_nothing(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| MEASURED.contains(&word))
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    lower.replace(['_', '-'], " ").contains("learning rate")
+        || words
+            // `acc1`, `lr_0`.
+            .map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()))
+            .any(|word| {
+                let is_memory = word.starts_with("mem") || word.ends_with("mem");
+                is_memory || word.ends_with("loss") || NO_CAUSES.contains(&word)
+            })
 }
 
 /// The table.
@@ -188,8 +253,12 @@ impl Steps {
         }
         let pairs = keys::read(text);
         let Some(at) = self.shape_of(&pairs) else {
+            if !pairs.is_empty() {
+                self.interrupts(NO_SHAPE, None);
+            }
             return;
         };
+        self.interrupts(1 << at, Some(at));
         let Some(shape) = self.shapes.get_mut(at) else {
             return;
         };
@@ -210,8 +279,17 @@ impl Steps {
         });
     }
 
+    /// A line came between those of all other shapes.
+    fn interrupts(&mut self, bit: u64, own: Option<usize>) {
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            if Some(at) != own {
+                shape.between |= bit;
+            }
+        }
+    }
+
     fn shape_of(&mut self, pairs: &[Pair]) -> Option<usize> {
-        let is_counted = pairs.iter().any(|(key, _)| keys::is_counter(key));
+        let is_counted = pairs.iter().any(|(key, number)| counts(key, number));
         if pairs.is_empty() || pairs.len() < 2 && !is_counted {
             return None;
         }
@@ -287,7 +365,11 @@ impl Steps {
         };
         let to = reached.saturating_add(requested);
         let keys = shape.changes.clone();
-        if keys.is_empty() || shape.stands_for < STEADY || !shape.is_jump(to) {
+        if keys.is_empty()
+            || shape.is_interrupted()
+            || shape.stands_for < STEADY
+            || !shape.is_jump(to)
+        {
             return;
         }
         let jump = Jump {
@@ -319,10 +401,15 @@ impl Shape {
         highest > 0 && u128::from(to) >= least && to.saturating_sub(highest) >= JUMP_BYTES
     }
 
+    /// Something else happened since the latest line, unlike before: what memory was needed for, nobody knows.
+    fn is_interrupted(&self) -> bool {
+        self.between & !self.usually_between != 0
+    }
+
     fn counter(&self) -> Option<(String, String)> {
-        let counters = self.keys.iter().filter(|key| keys::is_counter(&key.name));
+        let counters = self.keys.iter().filter(|key| key.counts());
         // An epoch is the coarser one.
-        let finest = counters.min_by_key(|key| key.name.to_ascii_lowercase().contains("epoch"))?;
+        let finest = counters.min_by_key(|key| is_epoch(&key.name))?;
         Some((finest.name.clone(), finest.number.clone()))
     }
 
@@ -330,6 +417,8 @@ impl Shape {
     fn line(&mut self, time_ns: u64, pairs: &[Pair], now: Figures) -> (Peaks, Option<Jump>) {
         let counter_before = self.counter();
         let is_first = self.count == 0;
+        let is_interrupted = self.is_interrupted();
+        self.usually_between = std::mem::take(&mut self.between);
         self.count += 1;
         let peaks = std::mem::replace(&mut self.peaks, now.as_peaks());
         let mut changes = Vec::new();
@@ -340,7 +429,9 @@ impl Shape {
         let to = self.measure(peaks);
         let jump = (self.stands_for >= STEADY && self.is_jump(to)).then(|| {
             // A line may tell what comes: then the key changed one line before.
-            let (keys, counter) = if changes.is_empty() && !self.changes.is_empty() {
+            let (keys, counter) = if is_interrupted {
+                (Vec::new(), self.counter())
+            } else if changes.is_empty() && !self.changes.is_empty() {
                 (self.changes.clone(), counter_before)
             } else {
                 (changes.clone(), self.counter())
@@ -370,6 +461,16 @@ impl Shape {
     }
 }
 
+/// True if a key counts by its name, and its number is one to count with: `train_loss_step=2.44` is none.
+fn counts(name: &str, number: &str) -> bool {
+    keys::is_counter(name) && (number.parse::<u64>().is_ok() || is_epoch(name))
+}
+
+/// An epoch may be counted in parts.
+fn is_epoch(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("epoch")
+}
+
 impl Key {
     /// Takes the number of the next line; the change, if it is one that tells something: it had been the same for a while, or
     /// it is a whole number that goes up and down and was never so high.
@@ -377,7 +478,6 @@ impl Key {
         let whole = number.parse::<u64>().ok();
         let was_steady = self.same_for >= STEADY;
         let is_record = self.has_fallen
-            && !is_measured(&self.name)
             && matches!((whole, self.most), (Some(now), Some(most)) if now > most + most / 10);
         let is_same = number == self.number;
         let change = (!is_first && !is_same && (was_steady || is_record)).then(|| KeyChange {
@@ -385,6 +485,10 @@ impl Key {
             before: self.number.clone(),
             after: number.to_owned(),
         });
+        if let (Ok(now), Ok(before)) = (number.parse::<f64>(), self.number.parse::<f64>()) {
+            self.rises += u64::from(now > before);
+            self.falls += u64::from(now < before);
+        }
         if let (Some(now), Ok(before)) = (whole, self.number.parse::<u64>()) {
             self.has_fallen |= now < before;
         }
@@ -393,6 +497,11 @@ impl Key {
         if !is_same {
             number.clone_into(&mut self.number);
         }
-        change.filter(|_| !keys::is_counter(&self.name))
+        change.filter(|_| !keys::is_counter(&self.name) && !costs_nothing(&self.name))
+    }
+
+    /// True for a counter of steps: it rises, though it may begin anew with each epoch.
+    fn counts(&self) -> bool {
+        counts(&self.name, &self.number) && self.falls * 2 <= self.rises
     }
 }

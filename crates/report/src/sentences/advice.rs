@@ -38,6 +38,10 @@ pub fn larger_than_device(requested: u64, total: u64) -> String {
     )
 }
 
+/// A size that no machine has.
+pub const WRONG_SHAPE: &str = "Look at the shapes in that line: one is wrong, negative, or their product overflowed. No setting and \
+     no larger GPU helps.";
+
 /// PyTorch was given a limit.
 #[must_use]
 pub fn pytorch_limit(limit: u64) -> String {
@@ -275,6 +279,10 @@ pub fn against_host_memory(is_pytorch: bool) -> Vec<String> {
         "Will not help: anything on the GPU.".to_owned(),
     ]
 }
+
+/// /dev/shm is full.
+pub const MORE_SHARED_MEMORY: &str = "Make /dev/shm larger (docker: --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory \
+     there; df -h /dev/shm tells), or lower num_workers and prefetch_factor.";
 
 /// Contexts, code, graphs.
 #[must_use]
