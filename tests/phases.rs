@@ -136,6 +136,20 @@ fn domains_registered_strings_wide_strings_and_ranges_ended_elsewhere() {
 }
 
 #[test]
+fn handles_that_nobody_made_are_not_followed() {
+    let ran = run("strangers", &[]);
+    let of = |name: &str| {
+        let phase = phase(&ran, name);
+        (phase["count"].as_u64(), phase["peak_bytes"].as_u64())
+    };
+    assert_eq!(of("outer"), (Some(1), Some(20 * MIB)));
+    // A string that is none has no text; a domain that is none has no name.
+    assert_eq!(of("own: "), (Some(4), Some(20 * MIB)));
+    assert_eq!(of("stranger"), (Some(1), Some(20 * MIB)));
+    assert_eq!(of("own: string 60000"), (Some(1), Some(0)));
+}
+
+#[test]
 fn more_names_than_there_is_room_for_are_one_phase() {
     let ran = run("many", &[]);
     let requests = phase(&ran, "request #");

@@ -107,6 +107,39 @@ static void kinds(void) {
     give(work(5 * MIB));
 }
 
+/* Domains and registered strings that nobody made, or that are something else. */
+static void strangers(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    void *own = nvtx_domain("own"), *bad = (void *)0xdead;
+    REQUIRE(nvtx_push("outer") == 0);
+    REQUIRE(nvtx_domain_push(own, 3, (void *)0x1234) == 0);
+    give(work(10 * MIB));
+    REQUIRE(nvtx_domain_push(bad, 1, "stranger") == 0);
+    give(work(20 * MIB));
+    /* Neither the place after the last handle, nor the middle of one, nor all ones. */
+    REQUIRE(nvtx_domain_pop((char *)own + 1) == 0);
+    REQUIRE(nvtx_domain_pop((char *)own + 8) < 0);
+    REQUIRE(nvtx_domain_pop((void *)UINTPTR_MAX) < 0);
+    REQUIRE(nvtx_domain_push(own, 3, (void *)&bad) == 1);
+    REQUIRE(nvtx_domain_push(own, 3, NULL) == 2);
+    REQUIRE(nvtx_domain_pop(own) == 2);
+    REQUIRE(nvtx_domain_pop(own) == 1);
+    REQUIRE(nvtx_domain_pop(own) == 0);
+    REQUIRE(nvtx_pop() == 0);
+    /* More of them than there is room for. */
+    void *last = NULL;
+    for (int i = 0; i < 70000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "string %d", i);
+        last = nvtx_register(own, name);
+        REQUIRE(last != NULL);
+        if (i == 60000) REQUIRE(nvtx_domain_push(own, 3, last) == 0 && nvtx_domain_pop(own) == 0);
+    }
+    REQUIRE(nvtx_domain_push(own, 3, last) == 0);
+    REQUIRE(nvtx_domain_pop(own) == 0);
+}
+
 /* More names than there is room for. */
 static void many(void) {
     REQUIRE(nvtx_begin());
@@ -159,7 +192,7 @@ static void calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"no cuda", no_cuda},
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"no cuda", no_cuda},
           {"variable", say_variable}, {"calls", calls});
     return 0;
 }
