@@ -5,6 +5,7 @@ mod support;
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use support::naming::reported;
 use support::{Bench, Ran, Route};
 
 const MIB: u64 = 1 << 20;
@@ -159,6 +160,26 @@ fn more_names_than_there_is_room_for_are_one_phase() {
     );
     let kept = requests["instances"].as_array().map(Vec::len);
     assert_eq!(kept, Some(512));
+}
+
+#[test]
+fn phases_beyond_those_kept_are_said_to_be() {
+    let ran = run("names", &[]);
+    let phases = ran.report["phases"].as_array().expect("phases");
+    assert_eq!(phases.len(), 1024);
+    assert_eq!(phases[1023]["name"], "name XU");
+    // Of the 1,500 names 1,024 were kept.
+    let note = "476 instances of phases beyond the first 1,024 are not told apart: names that differ in numbers only are \
+                one phase, others are not";
+    let notes = ran.report["notes"].as_array().expect("notes");
+    assert!(notes.contains(&json!(note)), "{notes:#?}");
+    let text = reported(&ran.trace, &["--by", "phase", "--at", "exit"]);
+    for line in [
+        " 2.0 MiB   66.7%         1  in phases beyond the first 1,024",
+        " 1.0 MiB   33.3%         1  outside of all phases",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

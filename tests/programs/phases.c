@@ -153,6 +153,20 @@ static void many(void) {
     }
 }
 
+/* More names without numbers than are kept; the last one is none of those. */
+static void names(void) {
+    begin();
+    for (int i = 0; i < 1500; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "name %c%c", 'A' + i % 50, 'A' + i / 50);
+        oomhook_push(name);
+        give(work(MIB));
+        if (i == 1499) leak(2 * MIB);
+        oomhook_pop();
+    }
+    leak(MIB);
+}
+
 /* Ranges without CUDA. */
 static void no_cuda(void) {
     if (nvtx_begin()) {
@@ -192,7 +206,7 @@ static void calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"no cuda", no_cuda},
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"no cuda", no_cuda},
           {"variable", say_variable}, {"calls", calls});
     return 0;
 }

@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 /// Number of a phase, from 1; 0 means none.
 pub type PhaseId = u32;
 
-/// Phases kept; what comes beyond is in none.
-const MOST_PHASES: usize = 1024;
+/// Phases kept; what comes beyond is in [`BEYOND`].
+pub const MOST_PHASES: usize = 1024;
+/// Stands for all phases beyond those kept; nothing is known of it.
+pub const BEYOND: PhaseId = PhaseId::MAX;
 /// Names kept.
 const MOST_NAMES: usize = 65_536;
 /// Instances kept of each of the first phases, and of each later one: the latest ones.
@@ -140,6 +142,7 @@ pub struct Phases {
     started: Vec<(u64, Open)>,
     /// Rounds that last, by phase; the latest mark's is the last one.
     rounds: Vec<Open>,
+    beyond: u64,
 }
 
 /// What goes into a checkpoint besides the names.
@@ -150,6 +153,7 @@ pub(crate) struct SavedPhases {
     threads: Vec<(ThreadId, Vec<Open>)>,
     started: Vec<(u64, Open)>,
     rounds: Vec<Open>,
+    beyond: u64,
 }
 
 /// A name with its numbers left out.
@@ -185,6 +189,12 @@ impl Phases {
     #[must_use]
     pub fn any(&self) -> bool {
         !self.phases.is_empty()
+    }
+
+    /// Ranges and marks of phases beyond those kept.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond
     }
 
     /// Every phase with its number, in order of appearance.
@@ -251,18 +261,25 @@ impl Phases {
         self.names.values()
     }
 
-    fn phase_of(&mut self, name: PhaseNameId, is_mark: bool) -> Option<PhaseId> {
-        let name = self.names.get(&name)?;
+    /// The phase of a name; 0 for a name that is not known.
+    fn phase_of(&mut self, name: PhaseNameId, is_mark: bool) -> PhaseId {
+        let is_full = self.phases.len() >= MOST_PHASES;
+        let Some(name) = self.names.get(&name) else {
+            // Whoever sends names has no room for so many, either.
+            self.beyond += u64::from(is_full);
+            return if is_full { BEYOND } else { 0 };
+        };
         let (folded, whole) = (fold(name), whole(name));
         if let Some(id) = self.by_folded.get(&folded) {
             let phase = &mut self.phases[*id as usize - 1];
             if phase.only.as_ref().is_some_and(|only| *only != whole) {
                 phase.only = None;
             }
-            return Some(*id);
+            return *id;
         }
-        if self.phases.len() >= MOST_PHASES {
-            return None;
+        if is_full {
+            self.beyond += 1;
+            return BEYOND;
         }
         self.phases.push(PhaseUse {
             folded: folded.clone(),
@@ -272,7 +289,7 @@ impl Phases {
         });
         let id = self.phases.len() as PhaseId;
         self.by_folded.insert(folded, id);
-        Some(id)
+        id
     }
 
     fn begin(&mut self, phase: &Phase, name: PhaseNameId, heights: Vec<Height>) -> Open {
@@ -282,7 +299,7 @@ impl Phases {
                 .any(|library| name.domain.starts_with(library))
         });
         Open {
-            phase: self.phase_of(name, false).unwrap_or(0),
+            phase: self.phase_of(name, false),
             domain: 0,
             of_library,
             instance: Instance {
@@ -359,9 +376,10 @@ impl Phases {
         heights: Vec<Height>,
         highest_so_far: impl FnOnce() -> Vec<Height>,
     ) {
-        let Some(id) = self.phase_of(name, true) else {
+        let id = self.phase_of(name, true);
+        if self.get(id).is_none() {
             return;
-        };
+        }
         let known = self.rounds.iter().position(|open| open.phase == id);
         let mut round = match known {
             Some(at) => self.rounds.remove(at).instance,
@@ -475,6 +493,7 @@ impl Phases {
             threads: self.threads.clone(),
             started: self.started.clone(),
             rounds: self.rounds.clone(),
+            beyond: self.beyond,
         }
     }
 
@@ -489,6 +508,7 @@ impl Phases {
             threads: saved.threads,
             started: saved.started,
             rounds: saved.rounds,
+            beyond: saved.beyond,
         }
     }
 }

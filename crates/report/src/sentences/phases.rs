@@ -2,12 +2,29 @@
 
 use crate::phases::keys::Phase;
 use crate::units::{bytes, count};
+use oomhook_ledger::phases::MOST_PHASES;
 
 /// Title of the section.
 pub const PHASES: &str = "Phases";
 
 /// Outside of all phases.
 pub const NO_PHASE: &str = "outside of all phases";
+
+/// In one of those that are not told apart any more.
+#[must_use]
+pub fn beyond_phases() -> String {
+    format!("in phases beyond the first {}", count(MOST_PHASES as u64))
+}
+
+/// There are too many phases; so many ranges and rounds were of others than those that are told.
+#[must_use]
+pub fn too_many_phases(beyond: u64) -> String {
+    format!(
+        "{} of phases beyond the first {} are not told apart: names that differ in numbers only are one phase, others are not",
+        super::plural(beyond, "instance"),
+        count(MOST_PHASES as u64)
+    )
+}
 
 /// How many there are.
 #[must_use]
