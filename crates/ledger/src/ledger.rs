@@ -329,7 +329,9 @@ impl Ledger {
             }
             What::ThreadExit { ref name } => {
                 self.definitions.thread_exited(event.thread, name);
-                self.phases.thread_ended(event.thread);
+                let heights = self.heights();
+                self.phases
+                    .thread_ended(event.thread, event.time_ns, &heights);
                 for last in self.announcements.finish_thread(event.thread) {
                     self.finalise(&last);
                 }

@@ -221,13 +221,35 @@ impl Phases {
         self.names.get(&id).map(whole)
     }
 
-    /// The instances that last, with their phases.
-    pub fn open(&self) -> impl Iterator<Item = (PhaseId, &Instance)> {
-        let of_threads = self.threads.iter().flat_map(|(_, open)| open);
-        let all = of_threads
-            .chain(self.started.iter().map(|(_, open)| open))
-            .chain(&self.rounds);
-        all.map(|open| (open.phase, &open.instance))
+    /// The instances that last, with their phases, as of now, in order of beginning. `heights` is what lives now. A round has
+    /// no name yet: the mark that ends it gives it one.
+    pub(crate) fn lasting(&self, heights: &[Height]) -> Vec<(PhaseId, Instance)> {
+        let mut all: Vec<(PhaseId, Instance)> = Vec::new();
+        for (_, open) in &self.threads {
+            // What is in an inner range is in the outer ones, which learn of it when it ends.
+            let mut inner: Option<Instance> = None;
+            for open in open.iter().rev() {
+                let mut instance = open.instance.clone();
+                if let Some(inner) = &inner {
+                    instance.contain(inner);
+                }
+                inner = Some(instance.clone());
+                all.push((open.phase, instance));
+            }
+        }
+        let started = self.started.iter().map(|(_, open)| open);
+        all.extend(started.map(|open| (open.phase, open.instance.clone())));
+        let rounds = self.rounds.iter().map(|open| {
+            let name = PhaseNameId::default();
+            let instance = open.instance.clone();
+            (open.phase, Instance { name, ..instance })
+        });
+        all.extend(rounds);
+        for (_, instance) in &mut all {
+            stand_at(instance, heights);
+        }
+        all.sort_by_key(|(phase, instance)| (instance.begun_ns, *phase));
+        all
     }
 
     /// The phase that a thread is in: of its own ranges the innermost that is no library's; else of the only thread that has
@@ -482,9 +504,19 @@ impl Phases {
         }
     }
 
-    /// A thread is gone, and what it was in with it.
-    pub(crate) fn thread_ended(&mut self, thread: ThreadId) {
-        self.threads.retain(|(of, _)| *of != thread);
+    /// A thread is gone, and what it was in has ended with it.
+    pub(crate) fn thread_ended(&mut self, thread: ThreadId, time_ns: u64, heights: &[Height]) {
+        let Some(at) = self.threads.iter().position(|(of, _)| *of == thread) else {
+            return;
+        };
+        let (_, mut open) = self.threads.swap_remove(at);
+        while let Some(mut inner) = open.pop() {
+            if let Some(outer) = open.last_mut() {
+                outer.instance.contain(&inner.instance);
+            }
+            end(&mut inner.instance, time_ns, heights);
+            self.finish(inner.phase, inner.instance);
+        }
     }
 
     pub(crate) fn save(&self) -> SavedPhases {
@@ -520,6 +552,11 @@ fn innermost(open: &[Open]) -> Option<&Open> {
 
 fn end(instance: &mut Instance, time_ns: u64, now: &[Height]) {
     instance.ended_ns = Some(time_ns);
+    stand_at(instance, now);
+}
+
+/// What lives now is what lived when it ended, or lives while it lasts.
+fn stand_at(instance: &mut Instance, now: &[Height]) {
     for height in now {
         let own = instance.height(height.device);
         own.end = height.begin;
