@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use support::naming::reported;
 use support::{Bench, Ran, Route};
@@ -180,6 +181,70 @@ fn phases_beyond_those_kept_are_said_to_be() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+}
+
+/// Instances that ended, those that last, the peak and its instance's number.
+fn figures(phase: &Value) -> [Option<u64>; 4] {
+    ["count", "lasting", "peak_bytes", "peak_round"].map(|key| phase[key].as_u64())
+}
+
+#[test]
+fn what_a_process_dies_in_counts() {
+    let ran = Bench::shared().run(&program(), &["dies"], &[]);
+    assert_eq!(ran.output.status.signal(), Some(libc::SIGSEGV));
+    let of = |name: &str| figures(phase(&ran, name));
+    let died = Some(300 * MIB);
+    assert_eq!(of("step #"), [Some(1), Some(1), died, Some(2)]);
+    assert_eq!(of("forward"), [Some(0), Some(1), died, Some(1)]);
+    assert_eq!(of("request 7"), [Some(0), Some(1), died, Some(1)]);
+    assert_eq!(of("turn"), [Some(2), Some(1), died, Some(3)]);
+    let steps = phase(&ran, "step #");
+    assert_eq!(steps["peak_name"], "step 2");
+    let lasting = &steps["instances"][1];
+    let height = &lasting["devices"][0];
+    assert_eq!(
+        (&lasting["name"], &lasting["ended_ns"]),
+        (&json!("step 2"), &Value::Null)
+    );
+    assert_eq!(
+        ["begin_bytes", "peak_bytes", "end_bytes"].map(|key| height[key].as_u64()),
+        [Some(0), died, died]
+    );
+    let rounds = &phase(&ran, "turn")["instances"];
+    assert_eq!(
+        (&rounds[1]["name"], &rounds[2]["name"]),
+        (&json!("turn"), &Value::Null)
+    );
+    let text = reported(&ran.trace, &[]);
+    for line in [
+        "Phases  4 names\n",
+        " 300.0 MiB at most in turn, 2 times, reached after the last one\n",
+        " 300.0 MiB at most in step #, 2 times, reached in step 2, still open\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn what_a_thread_was_in_ends_with_it() {
+    let ran = run("leaves", &[]);
+    let loads = phase(&ran, "load");
+    assert_eq!(
+        figures(loads),
+        [Some(1), Some(1), Some(40 * MIB), Some(1)],
+        "{loads:#}"
+    );
+    let nameless = figures(phase(&ran, ""));
+    assert_eq!(nameless, [Some(1), Some(0), Some(40 * MIB), Some(1)]);
+    let text = reported(&ran.trace, &[]);
+    for line in [
+        "  40.0 MiB at most in load, 2 times, reached the 1st time\n",
+        "  40.0 MiB at most in (unnamed)\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let table = reported(&ran.trace, &["--by", "phase"]);
+    assert!(table.contains("  (unnamed)\n"), "{table}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -167,6 +168,41 @@ static void names(void) {
     leak(MIB);
 }
 
+/* It dies in what it does: deep in a range, in a round, in a range that any thread may end. */
+static void dies(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    oomhook_mark("turn");
+    oomhook_push("step 1");
+    give(work(20 * MIB));
+    oomhook_pop();
+    oomhook_mark("turn");
+    nvtx_start("request 7");
+    oomhook_push("step 2");
+    oomhook_push("forward");
+    for (int i = 0; i < 30; i++) leak(10 * MIB);
+    raise(SIGSEGV);
+}
+
+/* A thread ends in the middle of what it does. */
+static void *leaver(void *unused) {
+    (void)unused;
+    begin();
+    oomhook_push("load");
+    oomhook_push("");
+    give(work(40 * MIB));
+    return NULL;
+}
+
+static void leaves(void) {
+    begin();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, leaver, NULL));
+    CHECK(pthread_join(thread, NULL));
+    oomhook_push("load");
+    give(work(10 * MIB));
+}
+
 /* Ranges without CUDA. */
 static void no_cuda(void) {
     if (nvtx_begin()) {
@@ -206,7 +242,7 @@ static void calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"no cuda", no_cuda},
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"dies", dies}, {"leaves", leaves}, {"no cuda", no_cuda},
           {"variable", say_variable}, {"calls", calls});
     return 0;
 }

@@ -192,7 +192,7 @@ fn name(ledger: &Ledger, row: &Row, resolver: &mut Resolver<'_>, by: By) -> Stri
             None => format!("thread {}", row.key.thread),
         },
         By::Phase => match crate::phases::name(ledger, row.key.phase) {
-            Some(name) => name,
+            Some(name) => say::phase_name(&name),
             None if row.key.phase == BEYOND => say::beyond_phases(),
             None => say::NO_PHASE.to_owned(),
         },

@@ -1,6 +1,6 @@
 //! What is said of a framework's cache.
 
-use super::role;
+use super::{phase_name, role};
 use crate::cache::keys::{RoleSum, Segments, Tensors};
 use crate::units::{bytes, count, duration};
 
@@ -63,8 +63,10 @@ pub fn allocated_when(tensors: &Tensors) -> String {
     let peak = &tensors.peak;
     let when = duration(peak.time_ns);
     match &peak.phase {
-        Some(phase) if peak.round > 1 => format!("at {when} in {phase} ({})", peak.round),
-        Some(phase) => format!("at {when} in {phase}"),
+        Some(phase) if peak.round > 1 => {
+            format!("at {when} in {} ({})", phase_name(phase), peak.round)
+        }
+        Some(phase) => format!("at {when} in {}", phase_name(phase)),
         None => format!("at {when}, block {}", count(peak.event)),
     }
 }
