@@ -226,6 +226,26 @@ fn what_a_process_dies_in_counts() {
 }
 
 #[test]
+fn a_failure_names_the_phases_that_it_came_in() {
+    let ran = Bench::shared().run(&program(), &["runs out"], &[]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
+    let of = |number: usize| {
+        let oom = &ran.report["oom"][number];
+        (oom["phase"].clone(), oom["phases"].clone())
+    };
+    assert_eq!(of(0), (json!("forward (2)"), json!(["step 17", "forward"])));
+    assert_eq!(of(1), (json!("epoch (3)"), json!(["epoch (3)"])));
+    let text = reported(&ran.trace, &[]);
+    for part in [
+        "  phase    epoch (3)\n",
+        "    asked by phases.c:",
+        "    phase    step 17, forward\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
 fn what_a_thread_was_in_ends_with_it() {
     let ran = run("leaves", &[]);
     let loads = phase(&ran, "load");

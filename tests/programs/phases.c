@@ -184,6 +184,39 @@ static void dies(void) {
     raise(SIGSEGV);
 }
 
+/* Memory runs out in a part of a step, which another thread asks for; then in a round. */
+static void *asker(void *unused) {
+    (void)unused;
+    CUdeviceptr block;
+    begin();
+    EXPECT(2, cuMemAlloc(&block, 40 * GIB));
+    return NULL;
+}
+
+static void runs_out(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    oomhook_mark("epoch");
+    oomhook_mark("epoch");
+    for (int i = 16; i <= 17; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "step %d", i);
+        oomhook_push(name);
+        oomhook_push("forward");
+        void *nccl = nvtx_domain("NCCL");
+        REQUIRE(nvtx_domain_push(nccl, 1, "ncclAllReduce") == 0);
+        pthread_t thread;
+        if (i == 17) CHECK(pthread_create(&thread, NULL, asker, NULL));
+        if (i == 17) CHECK(pthread_join(thread, NULL));
+        REQUIRE(nvtx_domain_pop(nccl) == 0);
+        oomhook_pop();
+        oomhook_pop();
+    }
+    CUdeviceptr block;
+    EXPECT(2, cuMemAlloc(&block, 50 * GIB));
+    exit(1);
+}
+
 /* A thread ends in the middle of what it does. */
 static void *leaver(void *unused) {
     (void)unused;
@@ -242,7 +275,7 @@ static void calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"dies", dies}, {"leaves", leaves}, {"no cuda", no_cuda},
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"dies", dies}, {"runs out", runs_out}, {"leaves", leaves}, {"no cuda", no_cuda},
           {"variable", say_variable}, {"calls", calls});
     return 0;
 }

@@ -90,6 +90,7 @@ impl Ledger {
             group.cache = cache;
             group.phase = phase;
             group.round = self.phases.round(phase);
+            group.phases = self.phases.within(event.thread);
             group.growth = growth;
             group.log = log;
             let of_device = |(_, row): &(RowId, &Row)| {

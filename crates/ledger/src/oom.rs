@@ -9,6 +9,7 @@ use crate::phases::PhaseId;
 use crate::rows::RowId;
 use crate::shapes::Rising;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
+use oomhook_trace::told::PhaseNameId;
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,9 @@ pub struct Group {
     /// Which instance of the phase it was, from 1.
     #[serde(default)]
     pub round: u64,
+    /// That phase and those around it, the outermost first, each with the name of its instance (0 for none).
+    #[serde(default)]
+    pub phases: Vec<(PhaseId, PhaseNameId)>,
     /// Rows that had been rising, the steepest first.
     #[serde(default)]
     pub rising: Vec<Rising>,
@@ -305,6 +309,7 @@ impl OutOfMemory {
                 by_cache: false,
                 phase: 0,
                 round: 0,
+                phases: Vec::new(),
                 growth: Vec::new(),
                 log: 0,
                 rising: Vec::new(),

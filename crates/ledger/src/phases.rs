@@ -257,19 +257,41 @@ impl Phases {
     /// may end the latest; else the round of the latest mark.
     #[must_use]
     pub fn of_thread(&self, thread: ThreadId) -> PhaseId {
-        let own = self.threads.iter().find(|(of, _)| *of == thread);
-        if let Some(open) = own.and_then(|(_, open)| innermost(open)) {
-            return open.phase;
+        innermost(self.around(thread)).map_or(0, |open| open.phase)
+    }
+
+    /// That phase and those around it, the outermost first, each with the name of its instance; a round has none yet.
+    pub(crate) fn within(&self, thread: ThreadId) -> Vec<(PhaseId, PhaseNameId)> {
+        let around = self.around(thread);
+        let is_round = |open| self.rounds.iter().any(|round| std::ptr::eq(round, open));
+        let name = |open: &Open| match is_round(open) {
+            true => PhaseNameId::default(),
+            false => open.instance.name,
+        };
+        let own = around.iter().filter(|open| !open.of_library);
+        let own: Vec<_> = own.map(|open| (open.phase, name(open))).collect();
+        if own.is_empty() {
+            let last = around.last().map(|open| (open.phase, name(open)));
+            return last.into_iter().collect();
         }
-        let mut others = self
-            .threads
-            .iter()
-            .filter_map(|(_, open)| innermost(open).filter(|open| !open.of_library));
-        if let (Some(open), None) = (others.next(), others.next()) {
-            return open.phase;
+        own
+    }
+
+    /// The ranges that a thread is in, or what stands for them.
+    fn around(&self, thread: ThreadId) -> &[Open] {
+        let own = self.threads.iter().find(|(of, _)| *of == thread);
+        if let Some((_, open)) = own.filter(|(_, open)| !open.is_empty()) {
+            return open;
+        }
+        let has_own = |open: &[Open]| innermost(open).is_some_and(|open| !open.of_library);
+        let mut others = self.threads.iter().filter(|(_, open)| has_own(open));
+        if let (Some((_, open)), None) = (others.next(), others.next()) {
+            return open;
         }
         let started = self.started.last().map(|(_, open)| open);
-        started.or(self.rounds.last()).map_or(0, |open| open.phase)
+        started
+            .or(self.rounds.last())
+            .map_or(&[], std::slice::from_ref)
     }
 
     pub(crate) fn define(&mut self, name: &PhaseName) {

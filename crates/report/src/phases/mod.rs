@@ -8,6 +8,7 @@ use crate::resolve::Resolver;
 use keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::growth::Growth;
+use oomhook_ledger::oom::Group;
 use oomhook_ledger::phases::{Height, Instance, PhaseId, PhaseUse};
 use std::collections::HashMap;
 
@@ -44,6 +45,18 @@ pub fn name_and_round(ledger: &Ledger, id: PhaseId, round: u64) -> Option<String
     } else {
         name
     })
+}
+
+/// The phases in which memory ran out, the outermost first, as the program named them.
+#[must_use]
+pub fn within(ledger: &Ledger, group: &Group) -> Vec<String> {
+    let phases = group.phases.iter();
+    phases
+        .filter_map(|(id, name)| match ledger.phases().name(*name) {
+            Some(name) => Some(clean::text(&name)),
+            None => name_and_round(ledger, *id, group.round),
+        })
+        .collect()
 }
 
 fn phase(

@@ -37,6 +37,17 @@ pub fn phases_of(number: usize, inside_cache: bool) -> String {
     format!("{}{inside}", super::plural(number as u64, "name"))
 }
 
+/// Leads to the phases in which memory ran out.
+pub const PHASE: &str = "phase    ";
+
+/// `step 17, forward`: each lies in the one before it.
+#[must_use]
+pub fn in_phases(outermost_first: &[String]) -> String {
+    let names = outermost_first.iter();
+    let names: Vec<String> = names.map(|name| phase_name(name)).collect();
+    names.join(", ")
+}
+
 /// A phase's name, as texts show it.
 #[must_use]
 pub fn phase_name(name: &str) -> String {

@@ -126,6 +126,13 @@ impl Page<'_> {
         let origin = origin.or(oom.autograd_node.as_deref());
         let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room);
         self.line(format!("{mark}{site}"));
+        if !oom.phases.is_empty() {
+            let mark = format!("{indent}{}", say::PHASE);
+            let room = self.width().saturating_sub(mark.len());
+            // Of many it is the innermost that tells most, and the outermost that tells one from another.
+            let phases = label::shorten(&say::in_phases(&oom.phases), room);
+            self.line(format!("{mark}{phases}"));
+        }
     }
 
     /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
