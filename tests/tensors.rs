@@ -5,6 +5,7 @@ mod support;
 
 use serde_json::Value;
 use std::path::PathBuf;
+use support::naming::reported;
 use support::{Bench, Ran, Route, sites};
 
 const MIB: u64 = 1 << 20;
@@ -218,6 +219,28 @@ fn what_the_cache_gave_up_and_gave_out_later_is_recovered_from() {
         (&oom[0]["class"], &oom[0]["cache"]["asked_bytes"]),
         (&"recovered".into(), &(8 * GIB).into())
     );
+}
+
+#[test]
+fn an_emptied_cache_holds_what_is_left() {
+    for stacks in ["native", "off"] {
+        let ran = run("emptied", &[("OOMHOOK_STACKS", stacks)]);
+        assert_eq!(own(&ran).reserved, 300 * MIB);
+        if stacks == "off" {
+            // The program's own block is as good as a segment: the cache's last word stands.
+            assert_eq!(tensors(&ran)["reserved_bytes"], 800 * MIB);
+            continue;
+        }
+        agrees(&ran);
+        let table = reported(&ran.trace, &["--by", "role", "--at", "exit"]);
+        assert!(!table.contains("idle"), "{table}");
+        let text = reported(&ran.trace, &[]);
+        assert!(
+            text.contains("PyTorch held 800.0 MiB at most; at the end 300.0 MiB, nothing idle\n"),
+            "{text}"
+        );
+    }
+    agrees(&run("empties", &[]));
 }
 
 #[test]

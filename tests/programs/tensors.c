@@ -83,6 +83,13 @@ int main(int argc, char **argv) {
         return 1;
     } else if (strcmp(which, "fragmented") == 0) {
         fragmented();
+    } else if (strcmp(which, "emptied") == 0) {
+        weights(300 * MIB);
+        void *held = activations(500 * MIB), *own = NULL;
+        CHECK(cudaMalloc(&own, 7 * MIB));
+        cache_free(held);
+        cache_empty();
+        CHECK(cudaFree(own));
     } else if (strcmp(which, "empties") == 0) {
         for (int i = 0; i < 50; i++) {
             cache_free(activations(64 * MIB));

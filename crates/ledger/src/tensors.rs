@@ -50,8 +50,10 @@ impl Highest {
 pub struct Cache {
     /// Bytes handed out, as the cache says.
     pub allocated: u64,
-    /// Bytes that the cache holds, as it says.
+    /// Bytes that the cache holds: as it said with its latest block, less the segments that it has given back since.
     pub reserved: u64,
+    /// Bytes of its segments, by the driver's books.
+    pub segments: u64,
     /// Most bytes handed out.
     pub allocated_peak: Highest,
     /// Most bytes held.
@@ -159,6 +161,30 @@ impl Tensors {
         device
             .and_then(|device| self.caches.get(&device))
             .map_or(0, |cache| cache.allocated_peak.number)
+    }
+
+    /// A segment of the cache's has come, or was found to be one. What the cache holds it says with its next block.
+    pub(crate) fn segment_came(&mut self, device: u8, bytes: u64) {
+        self.cache_mut(device).segments += bytes;
+    }
+
+    /// A segment has gone. The cache says so with its next block only, which may never come; it holds less at once, if the
+    /// driver's books of its segments agree with what it said.
+    pub(crate) fn segment_went(&mut self, device: u8, bytes: u64) {
+        let cache = self.cache_mut(device);
+        if cache.segments == cache.reserved {
+            cache.reserved = cache.reserved.saturating_sub(bytes);
+        }
+        cache.segments = cache.segments.saturating_sub(bytes);
+    }
+
+    /// A segment has not gone after all.
+    pub(crate) fn segment_stays(&mut self, device: u8, bytes: u64) {
+        let cache = self.cache_mut(device);
+        if cache.segments == cache.reserved {
+            cache.reserved += bytes;
+        }
+        cache.segments += bytes;
     }
 
     /// Takes in what a cache did, in this round of the phase; `window` is the number of the present window of time.
