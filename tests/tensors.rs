@@ -207,6 +207,16 @@ fn a_retry_after_giving_back_is_recovered_from() {
     );
     assert_eq!(oom["cache"]["asked_bytes"], Value::Null);
     assert_eq!(oom["cache"]["segments"]["empty_bytes"], 10 * GIB);
+    // Nothing was handed out, and there is no table of nothing.
+    let text = reported(&ran.trace, &[]);
+    let cache = "  cache    PyTorch held 10.0 GiB, handed out 0 B, 10.0 GiB idle in 1 segment,\n";
+    assert!(text.contains(cache), "{text}");
+    assert!(!text.contains("This process held"), "{text}");
+    assert!(
+        !ran.stderr().contains("This process held"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -218,6 +228,13 @@ fn what_the_cache_gave_up_and_gave_out_later_is_recovered_from() {
     assert_eq!(
         (&oom[0]["class"], &oom[0]["cache"]["asked_bytes"]),
         (&"recovered".into(), &(8 * GIB).into())
+    );
+    // The cache kept the segment, but the program freed what was in it.
+    assert_eq!(oom[0]["freed_between_bytes"], 10 * GIB);
+    let text = reported(&ran.trace, &[]);
+    assert!(
+        text.contains("recovered after 10.0 GiB were freed"),
+        "{text}"
     );
 }
 

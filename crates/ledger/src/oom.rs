@@ -54,7 +54,8 @@ pub enum Class {
 pub struct Recovery {
     /// When.
     pub time_ns: u64,
-    /// Device bytes that ended between the last failure and the success.
+    /// Bytes that ended between the last failure and the success: of the device, or, where a cache's block was the success, of
+    /// what the cache had handed out if that was more. The one is inside the other, so they are not added.
     pub freed_between: u64,
 }
 
@@ -147,6 +148,8 @@ pub struct Group {
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
+    #[serde(default)]
+    taken_back_before: u64,
     probe: Option<u32>,
 }
 
@@ -201,6 +204,15 @@ fn is_served(asked: u64, bytes: u64) -> bool {
     const UNSPLIT: u64 = 1 << 20;
     let rest = if asked > UNSPLIT { UNSPLIT } else { 0 };
     (asked..=asked.saturating_add(rest)).contains(&bytes)
+}
+
+/// What has ever ended on a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedSoFar {
+    /// Device bytes.
+    pub(crate) bytes: u64,
+    /// Bytes that a framework's cache has taken back.
+    pub(crate) taken_back: u64,
 }
 
 /// What a failure says.
@@ -271,7 +283,7 @@ impl OutOfMemory {
         event: &Event,
         failure: Failure,
         allocs: u64,
-        ended_bytes: u64,
+        ended: EndedSoFar,
     ) -> Option<&mut Group> {
         let key = (event.call, event.stack, failure.requested, event.device);
         let known = self.numbers.get(&key).copied();
@@ -315,6 +327,7 @@ impl OutOfMemory {
                 rising: Vec::new(),
                 recovery: None,
                 ended_before: 0,
+                taken_back_before: 0,
                 probe: None,
             });
             self.numbers.insert(key, self.groups.len() - 1);
@@ -339,7 +352,8 @@ impl OutOfMemory {
         group.free = failure.free.or(group.free);
         group.total = failure.total.or(group.total);
         group.recovery = None;
-        group.ended_before = ended_bytes;
+        group.ended_before = ended.bytes;
+        group.taken_back_before = ended.taken_back;
         (group.attempts <= 16 || group.attempts.is_power_of_two()).then_some(group)
     }
 
@@ -383,15 +397,17 @@ impl OutOfMemory {
         time_ns: u64,
         device: Option<u8>,
         bytes: u64,
-        ended_bytes: u64,
+        ended: EndedSoFar,
     ) {
         let groups = &mut self.groups;
         self.refused.retain(|refused| {
             let is_answered = refused.device == device && is_served(refused.asked, bytes);
             if is_answered && let Some(group) = groups.get_mut(refused.group) {
+                let of_driver = ended.bytes.saturating_sub(group.ended_before);
+                let of_cache = ended.taken_back.saturating_sub(group.taken_back_before);
                 group.recovery = Some(Recovery {
                     time_ns,
-                    freed_between: ended_bytes.saturating_sub(group.ended_before),
+                    freed_between: of_driver.max(of_cache),
                 });
             }
             !is_answered

@@ -66,6 +66,8 @@ pub struct Cache {
     pub frees: u64,
     /// Bytes ever handed out.
     pub cumulative_bytes: u64,
+    /// Bytes ever taken back.
+    pub ended_bytes: u64,
     /// Blocks taken back whose handing out was not seen.
     pub unknown_frees: u64,
     /// Times that the cache gave up.
@@ -155,6 +157,12 @@ impl Tensors {
     #[must_use]
     pub fn allocs(&self) -> u64 {
         self.allocs
+    }
+
+    /// Bytes that a device's cache has ever taken back.
+    pub(crate) fn ended_bytes(&self, device: Option<u8>) -> u64 {
+        let cache = device.and_then(|device| self.cache(device));
+        cache.map_or(0, |cache| cache.ended_bytes)
     }
 
     fn peak_number(&self, device: Option<u8>) -> u64 {
@@ -278,7 +286,9 @@ impl Tensors {
         self.rows.change(block.row, now, |live| *live -= amount);
         let lived_ns = now_ns.saturating_sub(block.time_ns);
         self.rows.buried(block.row, lived_ns);
-        self.cache_mut(device).live -= amount;
+        let cache = self.cache_mut(device);
+        cache.live -= amount;
+        cache.ended_bytes = cache.ended_bytes.saturating_add(block.bytes);
     }
 
     pub(crate) fn save(&self) -> SavedTensors {

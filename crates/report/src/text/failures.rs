@@ -75,6 +75,13 @@ impl Page<'_> {
         let with_sites = singles.first().or(searches.first()).or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
             let (sites, held) = held_then(oom);
+            if let Some(cache) = oom.cache.as_ref().filter(|_| sites.is_empty()) {
+                // All of it was idle; what it died of has said so.
+                if oom.class != Class::Fatal {
+                    self.cache_then(cache);
+                }
+                return;
+            }
             self.line(format!("  {}", say::held_then(held)));
             let lines = by_site(sites.iter().map(|site| (site, None)));
             // What is less than a hundredth is nobody's reason; a few rows are shown in any case.
@@ -328,8 +335,8 @@ pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
     if let Some(note) = say::free_far_above(oom) {
         page.paragraph(&format!("  {}", say::NOTE), &note);
     }
-    if !oom.sites.is_empty() {
-        let (sites, held) = held_then(oom);
+    let (sites, held) = held_then(oom);
+    if !sites.is_empty() {
         page.title(&say::held_then(held), "");
         let lines = by_site(sites.iter().map(|site| (site, None)));
         page.sites(&lines, Some(held), MOST_SITES);
