@@ -158,6 +158,23 @@ fn every_step_is_seen_and_the_peak_is_the_caches_own() {
 }
 
 #[test]
+fn roles_add_up_to_what_the_device_held() {
+    let ran = run("steps", &[]);
+    let own = agrees(&ran);
+    // The device held nothing but the cache's segments, of which so much was never handed out at once.
+    assert_eq!(own.reserved_peak, 172 * MIB);
+    assert_eq!(ran.report["devices"][0]["peak_bytes"], 172 * MIB);
+    assert_eq!(own.allocated_peak, 172 * MIB - 14_035_968);
+    let table = reported(&ran.trace, &["--by", "role"]);
+    for line in [
+        " 158.6 MiB   92.2%        23  other\n",
+        "  13.4 MiB    7.8%            held by the cache beyond these blocks\n",
+    ] {
+        assert!(table.contains(line), "{table}");
+    }
+}
+
+#[test]
 fn many_threads_and_sizes_add_up() {
     let ran = run("threads", &[]);
     assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());

@@ -6,6 +6,8 @@ use crate::units::{bytes, count, duration};
 
 /// What a cache holds and nobody uses, in a table of roles.
 pub const IDLE_IN_CACHE: &str = "idle in the framework's cache";
+/// What a cache held at the device's peak beyond the blocks of its own peak, in a table of roles.
+pub const BEYOND_BLOCKS: &str = "held by the cache beyond these blocks";
 /// What is beside a cache, in a table of roles.
 pub const BESIDE_CACHE: &str = "allocations beside the cache";
 /// Under a table of roles.
