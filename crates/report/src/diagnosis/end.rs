@@ -31,7 +31,7 @@ pub fn find(
             Some(cache) => cached(ledger, resolver, roles, device, cache.allocated_peak.bytes),
             None => uncached(ledger, resolver, roles, leaks, device),
         }?;
-        judgement::diagnose(vec![one], situation)
+        Some(judgement::diagnose(vec![one], situation)?.on(device))
     });
     found.collect()
 }
