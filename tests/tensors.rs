@@ -256,6 +256,20 @@ fn what_the_cache_gave_up_and_gave_out_later_is_recovered_from() {
 }
 
 #[test]
+fn phases_say_that_their_bytes_lie_inside_the_cache() {
+    let ran = run("phase", &[]);
+    let text = reported(&ran.trace, &[]);
+    // Of the segment of 20 MiB that the driver's peak is.
+    for line in [
+        "Peak 20.0 MiB on GPU 0",
+        "Phases  1 name, bytes inside PyTorch's cache\n",
+        "     3.0 MiB at most in forward\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn an_emptied_cache_holds_what_is_left() {
     for stacks in ["native", "off"] {
         let ran = run("emptied", &[("OOMHOOK_STACKS", stacks)]);
