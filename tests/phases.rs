@@ -4,7 +4,9 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use support::naming::reported;
 use support::{Bench, Ran, Route};
 
 const MIB: u64 = 1 << 20;
@@ -136,6 +138,20 @@ fn domains_registered_strings_wide_strings_and_ranges_ended_elsewhere() {
 }
 
 #[test]
+fn handles_that_nobody_made_are_not_followed() {
+    let ran = run("strangers", &[]);
+    let of = |name: &str| {
+        let phase = phase(&ran, name);
+        (phase["count"].as_u64(), phase["peak_bytes"].as_u64())
+    };
+    assert_eq!(of("outer"), (Some(1), Some(20 * MIB)));
+    // A string that is none has no text; a domain that is none has no name.
+    assert_eq!(of("own: "), (Some(4), Some(20 * MIB)));
+    assert_eq!(of("stranger"), (Some(1), Some(20 * MIB)));
+    assert_eq!(of("own: string 60000"), (Some(1), Some(0)));
+}
+
+#[test]
 fn more_names_than_there_is_room_for_are_one_phase() {
     let ran = run("many", &[]);
     let requests = phase(&ran, "request #");
@@ -145,6 +161,110 @@ fn more_names_than_there_is_room_for_are_one_phase() {
     );
     let kept = requests["instances"].as_array().map(Vec::len);
     assert_eq!(kept, Some(512));
+}
+
+#[test]
+fn phases_beyond_those_kept_are_said_to_be() {
+    let ran = run("names", &[]);
+    let phases = ran.report["phases"].as_array().expect("phases");
+    assert_eq!(phases.len(), 1024);
+    assert_eq!(phases[1023]["name"], "name XU");
+    // Of the 1,500 names 1,024 were kept.
+    let note = "476 instances of phases beyond the first 1,024 are not told apart: names that differ in numbers only are \
+                one phase, others are not";
+    let notes = ran.report["notes"].as_array().expect("notes");
+    assert!(notes.contains(&json!(note)), "{notes:#?}");
+    let text = reported(&ran.trace, &["--by", "phase", "--at", "exit"]);
+    for line in [
+        " 2.0 MiB   66.7%         1  in phases beyond the first 1,024",
+        " 1.0 MiB   33.3%         1  outside of all phases",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+/// Instances that ended, those that last, the peak and its instance's number.
+fn figures(phase: &Value) -> [Option<u64>; 4] {
+    ["count", "lasting", "peak_bytes", "peak_round"].map(|key| phase[key].as_u64())
+}
+
+#[test]
+fn what_a_process_dies_in_counts() {
+    let ran = Bench::shared().run(&program(), &["dies"], &[]);
+    assert_eq!(ran.output.status.signal(), Some(libc::SIGSEGV));
+    let of = |name: &str| figures(phase(&ran, name));
+    let died = Some(300 * MIB);
+    assert_eq!(of("step #"), [Some(1), Some(1), died, Some(2)]);
+    assert_eq!(of("forward"), [Some(0), Some(1), died, Some(1)]);
+    assert_eq!(of("request 7"), [Some(0), Some(1), died, Some(1)]);
+    assert_eq!(of("turn"), [Some(2), Some(1), died, Some(3)]);
+    let steps = phase(&ran, "step #");
+    assert_eq!(steps["peak_name"], "step 2");
+    let lasting = &steps["instances"][1];
+    let height = &lasting["devices"][0];
+    assert_eq!(
+        (&lasting["name"], &lasting["ended_ns"]),
+        (&json!("step 2"), &Value::Null)
+    );
+    assert_eq!(
+        ["begin_bytes", "peak_bytes", "end_bytes"].map(|key| height[key].as_u64()),
+        [Some(0), died, died]
+    );
+    let rounds = &phase(&ran, "turn")["instances"];
+    assert_eq!(
+        (&rounds[1]["name"], &rounds[2]["name"]),
+        (&json!("turn"), &Value::Null)
+    );
+    let text = reported(&ran.trace, &[]);
+    for line in [
+        "Phases  4 names\n",
+        " 300.0 MiB at most in turn, 2 times, reached after the last one\n",
+        " 300.0 MiB at most in step #, 2 times, reached in step 2, still open\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn a_failure_names_the_phases_that_it_came_in() {
+    let ran = Bench::shared().run(&program(), &["runs out"], &[]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
+    let of = |number: usize| {
+        let oom = &ran.report["oom"][number];
+        (oom["phase"].clone(), oom["phases"].clone())
+    };
+    assert_eq!(of(0), (json!("forward (2)"), json!(["step 17", "forward"])));
+    assert_eq!(of(1), (json!("epoch (3)"), json!(["epoch (3)"])));
+    let text = reported(&ran.trace, &[]);
+    for part in [
+        "  phase    epoch (3)\n",
+        "    asked by phases.c:",
+        "    phase    step 17, forward\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn what_a_thread_was_in_ends_with_it() {
+    let ran = run("leaves", &[]);
+    let loads = phase(&ran, "load");
+    assert_eq!(
+        figures(loads),
+        [Some(1), Some(1), Some(40 * MIB), Some(1)],
+        "{loads:#}"
+    );
+    let nameless = figures(phase(&ran, ""));
+    assert_eq!(nameless, [Some(1), Some(0), Some(40 * MIB), Some(1)]);
+    let text = reported(&ran.trace, &[]);
+    for line in [
+        "  40.0 MiB at most in load, 2 times, reached the 1st time\n",
+        "  40.0 MiB at most in (unnamed)\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let table = reported(&ran.trace, &["--by", "phase"]);
+    assert!(table.contains("  (unnamed)\n"), "{table}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 
 use serde_json::Value;
 use std::path::PathBuf;
+use support::naming::reported;
 use support::{Bench, Ran, Route, sites};
 
 const MIB: u64 = 1 << 20;
@@ -157,6 +158,23 @@ fn every_step_is_seen_and_the_peak_is_the_caches_own() {
 }
 
 #[test]
+fn roles_add_up_to_what_the_device_held() {
+    let ran = run("steps", &[]);
+    let own = agrees(&ran);
+    // The device held nothing but the cache's segments, of which so much was never handed out at once.
+    assert_eq!(own.reserved_peak, 172 * MIB);
+    assert_eq!(ran.report["devices"][0]["peak_bytes"], 172 * MIB);
+    assert_eq!(own.allocated_peak, 172 * MIB - 14_035_968);
+    let table = reported(&ran.trace, &["--by", "role"]);
+    for line in [
+        " 158.6 MiB   92.2%        23  other\n",
+        "  13.4 MiB    7.8%            held by the cache beyond these blocks\n",
+    ] {
+        assert!(table.contains(line), "{table}");
+    }
+}
+
+#[test]
 fn many_threads_and_sizes_add_up() {
     let ran = run("threads", &[]);
     assert_eq!(ran.output.status.code(), Some(0), "{}", ran.stderr());
@@ -206,6 +224,16 @@ fn a_retry_after_giving_back_is_recovered_from() {
     );
     assert_eq!(oom["cache"]["asked_bytes"], Value::Null);
     assert_eq!(oom["cache"]["segments"]["empty_bytes"], 10 * GIB);
+    // Nothing was handed out, and there is no table of nothing.
+    let text = reported(&ran.trace, &[]);
+    let cache = "  cache    PyTorch held 10.0 GiB, handed out 0 B, 10.0 GiB idle in 1 segment,\n";
+    assert!(text.contains(cache), "{text}");
+    assert!(!text.contains("This process held"), "{text}");
+    assert!(
+        !ran.stderr().contains("This process held"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -218,6 +246,49 @@ fn what_the_cache_gave_up_and_gave_out_later_is_recovered_from() {
         (&oom[0]["class"], &oom[0]["cache"]["asked_bytes"]),
         (&"recovered".into(), &(8 * GIB).into())
     );
+    // The cache kept the segment, but the program freed what was in it.
+    assert_eq!(oom[0]["freed_between_bytes"], 10 * GIB);
+    let text = reported(&ran.trace, &[]);
+    assert!(
+        text.contains("recovered after 10.0 GiB were freed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn phases_say_that_their_bytes_lie_inside_the_cache() {
+    let ran = run("phase", &[]);
+    let text = reported(&ran.trace, &[]);
+    // Of the segment of 20 MiB that the driver's peak is.
+    for line in [
+        "Peak 20.0 MiB on GPU 0",
+        "Phases  1 name, bytes inside PyTorch's cache\n",
+        "     3.0 MiB at most in forward\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn an_emptied_cache_holds_what_is_left() {
+    for stacks in ["native", "off"] {
+        let ran = run("emptied", &[("OOMHOOK_STACKS", stacks)]);
+        assert_eq!(own(&ran).reserved, 300 * MIB);
+        if stacks == "off" {
+            // The program's own block is as good as a segment: the cache's last word stands.
+            assert_eq!(tensors(&ran)["reserved_bytes"], 800 * MIB);
+            continue;
+        }
+        agrees(&ran);
+        let table = reported(&ran.trace, &["--by", "role", "--at", "exit"]);
+        assert!(!table.contains("idle"), "{table}");
+        let text = reported(&ran.trace, &[]);
+        assert!(
+            text.contains("PyTorch held 800.0 MiB at most; at the end 300.0 MiB, nothing idle\n"),
+            "{text}"
+        );
+    }
+    agrees(&run("empties", &[]));
 }
 
 #[test]

@@ -34,7 +34,7 @@ def segments(tensors, witness):
 
 
 @pytest.mark.parametrize("settings", [{}, EXPANDABLE], ids=["native", "expandable"])
-@pytest.mark.parametrize("kind", ["training", "streams", "graphs", "pools"])
+@pytest.mark.parametrize("kind", ["training", "streams", "graphs", "pools", "emptied"])
 def test_the_cache_is_counted_to_the_byte(python, kind, settings):
     ran = python("tensors", kind, env=settings, same=False)
     assert ran.code == 0, ran.stderr

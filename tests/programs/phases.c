@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -107,6 +108,39 @@ static void kinds(void) {
     give(work(5 * MIB));
 }
 
+/* Domains and registered strings that nobody made, or that are something else. */
+static void strangers(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    void *own = nvtx_domain("own"), *bad = (void *)0xdead;
+    REQUIRE(nvtx_push("outer") == 0);
+    REQUIRE(nvtx_domain_push(own, 3, (void *)0x1234) == 0);
+    give(work(10 * MIB));
+    REQUIRE(nvtx_domain_push(bad, 1, "stranger") == 0);
+    give(work(20 * MIB));
+    /* Neither the place after the last handle, nor the middle of one, nor all ones. */
+    REQUIRE(nvtx_domain_pop((char *)own + 1) == 0);
+    REQUIRE(nvtx_domain_pop((char *)own + 8) < 0);
+    REQUIRE(nvtx_domain_pop((void *)UINTPTR_MAX) < 0);
+    REQUIRE(nvtx_domain_push(own, 3, (void *)&bad) == 1);
+    REQUIRE(nvtx_domain_push(own, 3, NULL) == 2);
+    REQUIRE(nvtx_domain_pop(own) == 2);
+    REQUIRE(nvtx_domain_pop(own) == 1);
+    REQUIRE(nvtx_domain_pop(own) == 0);
+    REQUIRE(nvtx_pop() == 0);
+    /* More of them than there is room for. */
+    void *last = NULL;
+    for (int i = 0; i < 70000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "string %d", i);
+        last = nvtx_register(own, name);
+        REQUIRE(last != NULL);
+        if (i == 60000) REQUIRE(nvtx_domain_push(own, 3, last) == 0 && nvtx_domain_pop(own) == 0);
+    }
+    REQUIRE(nvtx_domain_push(own, 3, last) == 0);
+    REQUIRE(nvtx_domain_pop(own) == 0);
+}
+
 /* More names than there is room for. */
 static void many(void) {
     REQUIRE(nvtx_begin());
@@ -118,6 +152,88 @@ static void many(void) {
         give(work(MIB));
         nvtx_pop();
     }
+}
+
+/* More names without numbers than are kept; the last one is none of those. */
+static void names(void) {
+    begin();
+    for (int i = 0; i < 1500; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "name %c%c", 'A' + i % 50, 'A' + i / 50);
+        oomhook_push(name);
+        give(work(MIB));
+        if (i == 1499) leak(2 * MIB);
+        oomhook_pop();
+    }
+    leak(MIB);
+}
+
+/* It dies in what it does: deep in a range, in a round, in a range that any thread may end. */
+static void dies(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    oomhook_mark("turn");
+    oomhook_push("step 1");
+    give(work(20 * MIB));
+    oomhook_pop();
+    oomhook_mark("turn");
+    nvtx_start("request 7");
+    oomhook_push("step 2");
+    oomhook_push("forward");
+    for (int i = 0; i < 30; i++) leak(10 * MIB);
+    raise(SIGSEGV);
+}
+
+/* Memory runs out in a part of a step, which another thread asks for; then in a round. */
+static void *asker(void *unused) {
+    (void)unused;
+    CUdeviceptr block;
+    begin();
+    EXPECT(2, cuMemAlloc(&block, 40 * GIB));
+    return NULL;
+}
+
+static void runs_out(void) {
+    REQUIRE(nvtx_begin());
+    begin();
+    oomhook_mark("epoch");
+    oomhook_mark("epoch");
+    for (int i = 16; i <= 17; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "step %d", i);
+        oomhook_push(name);
+        oomhook_push("forward");
+        void *nccl = nvtx_domain("NCCL");
+        REQUIRE(nvtx_domain_push(nccl, 1, "ncclAllReduce") == 0);
+        pthread_t thread;
+        if (i == 17) CHECK(pthread_create(&thread, NULL, asker, NULL));
+        if (i == 17) CHECK(pthread_join(thread, NULL));
+        REQUIRE(nvtx_domain_pop(nccl) == 0);
+        oomhook_pop();
+        oomhook_pop();
+    }
+    CUdeviceptr block;
+    EXPECT(2, cuMemAlloc(&block, 50 * GIB));
+    exit(1);
+}
+
+/* A thread ends in the middle of what it does. */
+static void *leaver(void *unused) {
+    (void)unused;
+    begin();
+    oomhook_push("load");
+    oomhook_push("");
+    give(work(40 * MIB));
+    return NULL;
+}
+
+static void leaves(void) {
+    begin();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, leaver, NULL));
+    CHECK(pthread_join(thread, NULL));
+    oomhook_push("load");
+    give(work(10 * MIB));
 }
 
 /* Ranges without CUDA. */
@@ -159,7 +275,7 @@ static void calls(void) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"no cuda", no_cuda},
+    PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"dies", dies}, {"runs out", runs_out}, {"leaves", leaves}, {"no cuda", no_cuda},
           {"variable", say_variable}, {"calls", calls});
     return 0;
 }

@@ -3,6 +3,8 @@
 #include "check.h"
 #include "torch_cache.h"
 
+#include "../../include/oomhook.h"
+
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <string.h>
@@ -83,6 +85,17 @@ int main(int argc, char **argv) {
         return 1;
     } else if (strcmp(which, "fragmented") == 0) {
         fragmented();
+    } else if (strcmp(which, "phase") == 0) {
+        oomhook_push("forward");
+        cache_free(activations(3 * MIB));
+        oomhook_pop();
+    } else if (strcmp(which, "emptied") == 0) {
+        weights(300 * MIB);
+        void *held = activations(500 * MIB), *own = NULL;
+        CHECK(cudaMalloc(&own, 7 * MIB));
+        cache_free(held);
+        cache_empty();
+        CHECK(cudaFree(own));
     } else if (strcmp(which, "empties") == 0) {
         for (int i = 0; i < 50; i++) {
             cache_free(activations(64 * MIB));

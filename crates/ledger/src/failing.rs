@@ -58,7 +58,7 @@ impl Ledger {
 
     /// A failure for lack of memory, with what lived then.
     pub(crate) fn fail(&mut self, event: &Event, failure: Failure, host: Option<HostMemory>) {
-        let ended = self.ended_bytes(event.device);
+        let ended = self.ended_so_far(event.device);
         let space = failure.space;
         let cache = self.cache_state(event.device);
         let phase = self.phases.of_thread(event.thread);
@@ -91,6 +91,7 @@ impl Ledger {
             group.cache = cache;
             group.phase = phase;
             group.round = self.phases.round(phase);
+            group.phases = self.phases.within(event.thread);
             group.growth = growth;
             group.log = log;
             let of_device = |(_, row): &(RowId, &Row)| {
@@ -103,6 +104,13 @@ impl Ledger {
     /// The number of the present window of time.
     pub(crate) fn present_window(&self) -> u64 {
         window(self.last_ns)
+    }
+
+    pub(crate) fn ended_so_far(&self, device: Option<u8>) -> oom::EndedSoFar {
+        oom::EndedSoFar {
+            bytes: self.ended_bytes(device),
+            taken_back: self.tensors.ended_bytes(device),
+        }
     }
 
     pub(crate) fn ended_bytes(&self, device: Option<u8>) -> u64 {

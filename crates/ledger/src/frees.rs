@@ -401,7 +401,7 @@ impl Ledger {
     pub(crate) fn revive(&mut self, event: &Event, slot: Slot) {
         let block = self.blocks.get(slot).copied();
         if let Some(block) = block.filter(|block| block.state == State::Limbo) {
-            self.charge(&block, event.time_ns);
+            self.recharge(&block, event.time_ns);
             self.unend(&block);
             self.blocks.set_state(slot, State::Live);
         }

@@ -128,7 +128,7 @@ impl Ledger {
         }
         self.tensor_times.insert(tensor.thread, tensor.time_ns);
         let device = Some(tensor.device);
-        let ended = self.ended_bytes(device);
+        let ended = self.ended_so_far(device);
         self.oom.cache_served(tensor.time_ns, device, bytes, ended);
     }
 

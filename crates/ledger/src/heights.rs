@@ -3,7 +3,7 @@
 use crate::devices::Devices;
 use crate::ledger::Ledger;
 use crate::log::Figures;
-use crate::phases::Height;
+use crate::phases::{Height, Instance, PhaseId};
 use crate::tensors::Tensors;
 use std::collections::BTreeSet;
 
@@ -34,6 +34,12 @@ impl Ledger {
             }
         })
         .collect()
+    }
+
+    /// The instances of phases that last, with their phases, as of now.
+    #[must_use]
+    pub fn lasting_phases(&self) -> Vec<(PhaseId, Instance)> {
+        self.phases.lasting(&self.heights())
     }
 
     /// What lives now on the device where it is most.

@@ -19,7 +19,7 @@ use crate::objects::Objects;
 use crate::oom::OutOfMemory;
 use crate::phases::{PhaseId, Phases};
 use crate::pools::Pools;
-use crate::rows::{Instant, RowId, RowKey, Rows};
+use crate::rows::{Instant, Row, RowId, RowKey, Rows};
 use crate::shares::Shares;
 use crate::tensors::{self, Tensors};
 use crate::vmm::Physical;
@@ -243,9 +243,7 @@ impl Ledger {
                 self.tensor_succeeded(tensor, bytes);
                 // The first block in a new segment shows that the segment is the cache's.
                 while let Some(row) = self.recent.holding(tensor.thread, address, bytes) {
-                    if let Some(row) = self.rows.get_mut(row) {
-                        row.serves_cache = true;
-                    }
+                    self.serves_cache(row);
                 }
             }
             TensorWhat::Failed { requested } => self.tensor_failed(tensor, requested),
@@ -262,6 +260,17 @@ impl Ledger {
         if matches!(tensor.what, TensorWhat::Alloc { .. }) {
             self.phases.tensors_grew(tensor.device, tensor.allocated);
             self.log.tensors_grew(tensor.allocated);
+        }
+    }
+
+    /// All blocks of this row are segments of a framework's cache.
+    fn serves_cache(&mut self, row: RowId) {
+        let Some(row) = self.rows.get_mut(row).filter(|row| !row.serves_cache) else {
+            return;
+        };
+        row.serves_cache = true;
+        if let Some(device) = segments_on(row) {
+            self.tensors.segment_came(device, row.live.bytes);
         }
     }
 
@@ -329,7 +338,9 @@ impl Ledger {
             }
             What::ThreadExit { ref name } => {
                 self.definitions.thread_exited(event.thread, name);
-                self.phases.thread_ended(event.thread);
+                let heights = self.heights();
+                self.phases
+                    .thread_ended(event.thread, event.time_ns, &heights);
                 for last in self.announcements.finish_thread(event.thread) {
                     self.finalise(&last);
                 }
@@ -459,6 +470,21 @@ impl Ledger {
 
     /// A block counts from now on.
     pub(crate) fn charge(&mut self, block: &Block, time_ns: u64) {
+        if let Some(device) = self.rows.get(block.row).and_then(segments_on) {
+            self.tensors.segment_came(device, block.bytes);
+        }
+        self.enter(block, time_ns);
+    }
+
+    /// A block counts after all; so does a segment of a cache that the cache has not given back.
+    pub(crate) fn recharge(&mut self, block: &Block, time_ns: u64) {
+        if let Some(device) = self.rows.get(block.row).and_then(segments_on) {
+            self.tensors.segment_stays(device, block.bytes);
+        }
+        self.enter(block, time_ns);
+    }
+
+    fn enter(&mut self, block: &Block, time_ns: u64) {
         let Some(key) = self.rows.get(block.row).map(|row| row.key) else {
             return;
         };
@@ -484,9 +510,13 @@ impl Ledger {
 
     /// A block counts no more.
     pub(crate) fn discharge(&mut self, block: &Block) {
-        let Some(of) = self.rows.get(block.row).map(|row| row.key.device) else {
+        let Some(row) = self.rows.get(block.row) else {
             return;
         };
+        let of = row.key.device;
+        if let Some(device) = segments_on(row) {
+            self.tensors.segment_went(device, block.bytes);
+        }
         let amount = block.amount();
         let now = self.instant(of);
         self.rows.change(block.row, now, |live| *live -= amount);
@@ -532,4 +562,11 @@ impl Ledger {
         self.blocks.show(slot);
         slot
     }
+}
+
+/// The device on which a row's blocks are segments of a cache.
+fn segments_on(row: &Row) -> Option<u8> {
+    row.key
+        .device
+        .filter(|_| row.serves_cache && row.key.space.is_device())
 }

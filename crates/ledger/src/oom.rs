@@ -9,6 +9,7 @@ use crate::phases::PhaseId;
 use crate::rows::RowId;
 use crate::shapes::Rising;
 use oomhook_trace::record::{CallId, CostKind, HostMemory, Other};
+use oomhook_trace::told::PhaseNameId;
 use oomhook_trace::{Event, Space, StackId, ThreadId};
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,8 @@ pub enum Class {
 pub struct Recovery {
     /// When.
     pub time_ns: u64,
-    /// Device bytes that ended between the last failure and the success.
+    /// Bytes that ended between the last failure and the success: of the device, or, where a cache's block was the success, of
+    /// what the cache had handed out if that was more. The one is inside the other, so they are not added.
     pub freed_between: u64,
 }
 
@@ -134,6 +136,9 @@ pub struct Group {
     /// Which instance of the phase it was, from 1.
     #[serde(default)]
     pub round: u64,
+    /// That phase and those around it, the outermost first, each with the name of its instance (0 for none).
+    #[serde(default)]
+    pub phases: Vec<(PhaseId, PhaseNameId)>,
     /// Rows that had been rising, the steepest first.
     #[serde(default)]
     pub rising: Vec<Rising>,
@@ -146,6 +151,8 @@ pub struct Group {
     /// The success, if one followed the latest attempt.
     pub recovery: Option<Recovery>,
     ended_before: u64,
+    #[serde(default)]
+    taken_back_before: u64,
     probe: Option<u32>,
 }
 
@@ -200,6 +207,15 @@ fn is_served(asked: u64, bytes: u64) -> bool {
     const UNSPLIT: u64 = 1 << 20;
     let rest = if asked > UNSPLIT { UNSPLIT } else { 0 };
     (asked..=asked.saturating_add(rest)).contains(&bytes)
+}
+
+/// What has ever ended on a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedSoFar {
+    /// Device bytes.
+    pub(crate) bytes: u64,
+    /// Bytes that a framework's cache has taken back.
+    pub(crate) taken_back: u64,
 }
 
 /// What a failure says.
@@ -270,7 +286,7 @@ impl OutOfMemory {
         event: &Event,
         failure: Failure,
         allocs: u64,
-        ended_bytes: u64,
+        ended: EndedSoFar,
     ) -> Option<&mut Group> {
         let key = (event.call, event.stack, failure.requested, event.device);
         let known = self.numbers.get(&key).copied();
@@ -309,11 +325,13 @@ impl OutOfMemory {
                 by_cache: false,
                 phase: 0,
                 round: 0,
+                phases: Vec::new(),
                 growth: Vec::new(),
                 log: 0,
                 rising: Vec::new(),
                 recovery: None,
                 ended_before: 0,
+                taken_back_before: 0,
                 probe: None,
             });
             self.numbers.insert(key, self.groups.len() - 1);
@@ -338,7 +356,8 @@ impl OutOfMemory {
         group.free = failure.free.or(group.free);
         group.total = failure.total.or(group.total);
         group.recovery = None;
-        group.ended_before = ended_bytes;
+        group.ended_before = ended.bytes;
+        group.taken_back_before = ended.taken_back;
         (group.attempts <= 16 || group.attempts.is_power_of_two()).then_some(group)
     }
 
@@ -382,15 +401,17 @@ impl OutOfMemory {
         time_ns: u64,
         device: Option<u8>,
         bytes: u64,
-        ended_bytes: u64,
+        ended: EndedSoFar,
     ) {
         let groups = &mut self.groups;
         self.refused.retain(|refused| {
             let is_answered = refused.device == device && is_served(refused.asked, bytes);
             if is_answered && let Some(group) = groups.get_mut(refused.group) {
+                let of_driver = ended.bytes.saturating_sub(group.ended_before);
+                let of_cache = ended.taken_back.saturating_sub(group.taken_back_before);
                 group.recovery = Some(Recovery {
                     time_ns,
-                    freed_between: ended_bytes.saturating_sub(group.ended_before),
+                    freed_between: of_driver.max(of_cache),
                 });
             }
             !is_answered

@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 /// Number of a phase, from 1; 0 means none.
 pub type PhaseId = u32;
 
-/// Phases kept; what comes beyond is in none.
-const MOST_PHASES: usize = 1024;
+/// Phases kept; what comes beyond is in [`BEYOND`].
+pub const MOST_PHASES: usize = 1024;
+/// Stands for all phases beyond those kept; nothing is known of it.
+pub const BEYOND: PhaseId = PhaseId::MAX;
 /// Names kept.
 const MOST_NAMES: usize = 65_536;
 /// Instances kept of each of the first phases, and of each later one: the latest ones.
@@ -140,6 +142,7 @@ pub struct Phases {
     started: Vec<(u64, Open)>,
     /// Rounds that last, by phase; the latest mark's is the last one.
     rounds: Vec<Open>,
+    beyond: u64,
 }
 
 /// What goes into a checkpoint besides the names.
@@ -150,6 +153,7 @@ pub(crate) struct SavedPhases {
     threads: Vec<(ThreadId, Vec<Open>)>,
     started: Vec<(u64, Open)>,
     rounds: Vec<Open>,
+    beyond: u64,
 }
 
 /// A name with its numbers left out.
@@ -187,6 +191,12 @@ impl Phases {
         !self.phases.is_empty()
     }
 
+    /// Ranges and marks of phases beyond those kept.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
     /// Every phase with its number, in order of appearance.
     pub fn iter(&self) -> impl Iterator<Item = (PhaseId, &PhaseUse)> {
         let numbered = self.phases.iter().enumerate();
@@ -211,13 +221,35 @@ impl Phases {
         self.names.get(&id).map(whole)
     }
 
-    /// The instances that last, with their phases.
-    pub fn open(&self) -> impl Iterator<Item = (PhaseId, &Instance)> {
-        let of_threads = self.threads.iter().flat_map(|(_, open)| open);
-        let all = of_threads
-            .chain(self.started.iter().map(|(_, open)| open))
-            .chain(&self.rounds);
-        all.map(|open| (open.phase, &open.instance))
+    /// The instances that last, with their phases, as of now, in order of beginning. `heights` is what lives now. A round has
+    /// no name yet: the mark that ends it gives it one.
+    pub(crate) fn lasting(&self, heights: &[Height]) -> Vec<(PhaseId, Instance)> {
+        let mut all: Vec<(PhaseId, Instance)> = Vec::new();
+        for (_, open) in &self.threads {
+            // What is in an inner range is in the outer ones, which learn of it when it ends.
+            let mut inner: Option<Instance> = None;
+            for open in open.iter().rev() {
+                let mut instance = open.instance.clone();
+                if let Some(inner) = &inner {
+                    instance.contain(inner);
+                }
+                inner = Some(instance.clone());
+                all.push((open.phase, instance));
+            }
+        }
+        let started = self.started.iter().map(|(_, open)| open);
+        all.extend(started.map(|open| (open.phase, open.instance.clone())));
+        let rounds = self.rounds.iter().map(|open| {
+            let name = PhaseNameId::default();
+            let instance = open.instance.clone();
+            (open.phase, Instance { name, ..instance })
+        });
+        all.extend(rounds);
+        for (_, instance) in &mut all {
+            stand_at(instance, heights);
+        }
+        all.sort_by_key(|(phase, instance)| (instance.begun_ns, *phase));
+        all
     }
 
     /// The phase that a thread is in: of its own ranges the innermost that is no library's; else of the only thread that has
@@ -225,19 +257,41 @@ impl Phases {
     /// may end the latest; else the round of the latest mark.
     #[must_use]
     pub fn of_thread(&self, thread: ThreadId) -> PhaseId {
-        let own = self.threads.iter().find(|(of, _)| *of == thread);
-        if let Some(open) = own.and_then(|(_, open)| innermost(open)) {
-            return open.phase;
+        innermost(self.around(thread)).map_or(0, |open| open.phase)
+    }
+
+    /// That phase and those around it, the outermost first, each with the name of its instance; a round has none yet.
+    pub(crate) fn within(&self, thread: ThreadId) -> Vec<(PhaseId, PhaseNameId)> {
+        let around = self.around(thread);
+        let is_round = |open| self.rounds.iter().any(|round| std::ptr::eq(round, open));
+        let name = |open: &Open| match is_round(open) {
+            true => PhaseNameId::default(),
+            false => open.instance.name,
+        };
+        let own = around.iter().filter(|open| !open.of_library);
+        let own: Vec<_> = own.map(|open| (open.phase, name(open))).collect();
+        if own.is_empty() {
+            let last = around.last().map(|open| (open.phase, name(open)));
+            return last.into_iter().collect();
         }
-        let mut others = self
-            .threads
-            .iter()
-            .filter_map(|(_, open)| innermost(open).filter(|open| !open.of_library));
-        if let (Some(open), None) = (others.next(), others.next()) {
-            return open.phase;
+        own
+    }
+
+    /// The ranges that a thread is in, or what stands for them.
+    fn around(&self, thread: ThreadId) -> &[Open] {
+        let own = self.threads.iter().find(|(of, _)| *of == thread);
+        if let Some((_, open)) = own.filter(|(_, open)| !open.is_empty()) {
+            return open;
+        }
+        let has_own = |open: &[Open]| innermost(open).is_some_and(|open| !open.of_library);
+        let mut others = self.threads.iter().filter(|(_, open)| has_own(open));
+        if let (Some((_, open)), None) = (others.next(), others.next()) {
+            return open;
         }
         let started = self.started.last().map(|(_, open)| open);
-        started.or(self.rounds.last()).map_or(0, |open| open.phase)
+        started
+            .or(self.rounds.last())
+            .map_or(&[], std::slice::from_ref)
     }
 
     pub(crate) fn define(&mut self, name: &PhaseName) {
@@ -251,18 +305,25 @@ impl Phases {
         self.names.values()
     }
 
-    fn phase_of(&mut self, name: PhaseNameId, is_mark: bool) -> Option<PhaseId> {
-        let name = self.names.get(&name)?;
+    /// The phase of a name; 0 for a name that is not known.
+    fn phase_of(&mut self, name: PhaseNameId, is_mark: bool) -> PhaseId {
+        let is_full = self.phases.len() >= MOST_PHASES;
+        let Some(name) = self.names.get(&name) else {
+            // Whoever sends names has no room for so many, either.
+            self.beyond += u64::from(is_full);
+            return if is_full { BEYOND } else { 0 };
+        };
         let (folded, whole) = (fold(name), whole(name));
         if let Some(id) = self.by_folded.get(&folded) {
             let phase = &mut self.phases[*id as usize - 1];
             if phase.only.as_ref().is_some_and(|only| *only != whole) {
                 phase.only = None;
             }
-            return Some(*id);
+            return *id;
         }
-        if self.phases.len() >= MOST_PHASES {
-            return None;
+        if is_full {
+            self.beyond += 1;
+            return BEYOND;
         }
         self.phases.push(PhaseUse {
             folded: folded.clone(),
@@ -272,7 +333,7 @@ impl Phases {
         });
         let id = self.phases.len() as PhaseId;
         self.by_folded.insert(folded, id);
-        Some(id)
+        id
     }
 
     fn begin(&mut self, phase: &Phase, name: PhaseNameId, heights: Vec<Height>) -> Open {
@@ -282,7 +343,7 @@ impl Phases {
                 .any(|library| name.domain.starts_with(library))
         });
         Open {
-            phase: self.phase_of(name, false).unwrap_or(0),
+            phase: self.phase_of(name, false),
             domain: 0,
             of_library,
             instance: Instance {
@@ -359,9 +420,10 @@ impl Phases {
         heights: Vec<Height>,
         highest_so_far: impl FnOnce() -> Vec<Height>,
     ) {
-        let Some(id) = self.phase_of(name, true) else {
+        let id = self.phase_of(name, true);
+        if self.get(id).is_none() {
             return;
-        };
+        }
         let known = self.rounds.iter().position(|open| open.phase == id);
         let mut round = match known {
             Some(at) => self.rounds.remove(at).instance,
@@ -464,9 +526,19 @@ impl Phases {
         }
     }
 
-    /// A thread is gone, and what it was in with it.
-    pub(crate) fn thread_ended(&mut self, thread: ThreadId) {
-        self.threads.retain(|(of, _)| *of != thread);
+    /// A thread is gone, and what it was in has ended with it.
+    pub(crate) fn thread_ended(&mut self, thread: ThreadId, time_ns: u64, heights: &[Height]) {
+        let Some(at) = self.threads.iter().position(|(of, _)| *of == thread) else {
+            return;
+        };
+        let (_, mut open) = self.threads.swap_remove(at);
+        while let Some(mut inner) = open.pop() {
+            if let Some(outer) = open.last_mut() {
+                outer.instance.contain(&inner.instance);
+            }
+            end(&mut inner.instance, time_ns, heights);
+            self.finish(inner.phase, inner.instance);
+        }
     }
 
     pub(crate) fn save(&self) -> SavedPhases {
@@ -475,6 +547,7 @@ impl Phases {
             threads: self.threads.clone(),
             started: self.started.clone(),
             rounds: self.rounds.clone(),
+            beyond: self.beyond,
         }
     }
 
@@ -489,6 +562,7 @@ impl Phases {
             threads: saved.threads,
             started: saved.started,
             rounds: saved.rounds,
+            beyond: saved.beyond,
         }
     }
 }
@@ -500,6 +574,11 @@ fn innermost(open: &[Open]) -> Option<&Open> {
 
 fn end(instance: &mut Instance, time_ns: u64, now: &[Height]) {
     instance.ended_ns = Some(time_ns);
+    stand_at(instance, now);
+}
+
+/// What lives now is what lived when it ended, or lives while it lasts.
+fn stand_at(instance: &mut Instance, now: &[Height]) {
     for height in now {
         let own = instance.height(height.device);
         own.end = height.begin;

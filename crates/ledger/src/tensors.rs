@@ -50,8 +50,10 @@ impl Highest {
 pub struct Cache {
     /// Bytes handed out, as the cache says.
     pub allocated: u64,
-    /// Bytes that the cache holds, as it says.
+    /// Bytes that the cache holds: as it said with its latest block, less the segments that it has given back since.
     pub reserved: u64,
+    /// Bytes of its segments, by the driver's books.
+    pub segments: u64,
     /// Most bytes handed out.
     pub allocated_peak: Highest,
     /// Most bytes held.
@@ -64,6 +66,8 @@ pub struct Cache {
     pub frees: u64,
     /// Bytes ever handed out.
     pub cumulative_bytes: u64,
+    /// Bytes ever taken back.
+    pub ended_bytes: u64,
     /// Blocks taken back whose handing out was not seen.
     pub unknown_frees: u64,
     /// Times that the cache gave up.
@@ -155,10 +159,40 @@ impl Tensors {
         self.allocs
     }
 
+    /// Bytes that a device's cache has ever taken back.
+    pub(crate) fn ended_bytes(&self, device: Option<u8>) -> u64 {
+        let cache = device.and_then(|device| self.cache(device));
+        cache.map_or(0, |cache| cache.ended_bytes)
+    }
+
     fn peak_number(&self, device: Option<u8>) -> u64 {
         device
             .and_then(|device| self.caches.get(&device))
             .map_or(0, |cache| cache.allocated_peak.number)
+    }
+
+    /// A segment of the cache's has come, or was found to be one. What the cache holds it says with its next block.
+    pub(crate) fn segment_came(&mut self, device: u8, bytes: u64) {
+        self.cache_mut(device).segments += bytes;
+    }
+
+    /// A segment has gone. The cache says so with its next block only, which may never come; it holds less at once, if the
+    /// driver's books of its segments agree with what it said.
+    pub(crate) fn segment_went(&mut self, device: u8, bytes: u64) {
+        let cache = self.cache_mut(device);
+        if cache.segments == cache.reserved {
+            cache.reserved = cache.reserved.saturating_sub(bytes);
+        }
+        cache.segments = cache.segments.saturating_sub(bytes);
+    }
+
+    /// A segment has not gone after all.
+    pub(crate) fn segment_stays(&mut self, device: u8, bytes: u64) {
+        let cache = self.cache_mut(device);
+        if cache.segments == cache.reserved {
+            cache.reserved += bytes;
+        }
+        cache.segments += bytes;
     }
 
     /// Takes in what a cache did, in this round of the phase; `window` is the number of the present window of time.
@@ -252,7 +286,9 @@ impl Tensors {
         self.rows.change(block.row, now, |live| *live -= amount);
         let lived_ns = now_ns.saturating_sub(block.time_ns);
         self.rows.buried(block.row, lived_ns);
-        self.cache_mut(device).live -= amount;
+        let cache = self.cache_mut(device);
+        cache.live -= amount;
+        cache.ended_bytes = cache.ended_bytes.saturating_add(block.bytes);
     }
 
     pub(crate) fn save(&self) -> SavedTensors {

@@ -5,6 +5,7 @@ mod common;
 
 use common::MIB;
 use oomhook_ledger::Ledger;
+use oomhook_ledger::phases::Instance;
 use oomhook_trace::told::{Phase, PhaseName, PhaseWhat, Tensor, TensorWhat};
 use oomhook_trace::{Event, Record, Space, What};
 use proptest::prelude::*;
@@ -29,6 +30,8 @@ enum Op {
     Push { thread: u32, name: u32 },
     /// It leaves the innermost one, if it is in any.
     Pop { thread: u32 },
+    /// It is gone.
+    End { thread: u32 },
     /// A block of the driver's.
     Driver { mib: u64 },
 }
@@ -40,7 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(device, place, mib, stack)| Op::Alloc { device, place, mib, stack }),
         4 => (device, 0..6u64).prop_map(|(device, place)| Op::Free { device, place }),
         2 => (thread.clone(), 1..4u32).prop_map(|(thread, name)| Op::Push { thread, name }),
-        2 => thread.prop_map(|thread| Op::Pop { thread }),
+        2 => thread.clone().prop_map(|thread| Op::Pop { thread }),
+        1 => thread.prop_map(|thread| Op::End { thread }),
         1 => (1..50u64).prop_map(|mib| Op::Driver { mib }),
     ]
 }
@@ -144,12 +148,24 @@ impl Model {
                 self.phase(ledger, thread, PhaseWhat::Push { name, domain: 0 });
             }
             Op::Pop { thread } => {
-                if let Some((name, heights)) = self.open.entry(thread).or_default().pop() {
-                    let finished = self.finished.entry(name).or_default();
-                    finished.count += 1;
-                    finished.highest = finished.highest.max(heights[0]).max(heights[1]);
+                if let Some(one) = self.open.entry(thread).or_default().pop() {
+                    self.finish(one);
                     self.phase(ledger, thread, PhaseWhat::Pop { domain: 0 });
                 }
+            }
+            Op::End { thread } => {
+                for one in self.open.remove(&thread).unwrap_or_default() {
+                    self.finish(one);
+                }
+                let name = String::new();
+                ledger.apply(&Record::Event(Event {
+                    time_ns: self.time_ns,
+                    thread,
+                    device: None,
+                    call: 0,
+                    stack: 0,
+                    what: What::ThreadExit { name },
+                }));
             }
             Op::Driver { mib } => ledger.apply(&Record::Event(Event {
                 time_ns: self.time_ns,
@@ -170,12 +186,43 @@ impl Model {
         }
     }
 
+    fn finish(&mut self, (name, heights): (u32, [u64; 2])) {
+        let finished = self.finished.entry(name).or_default();
+        finished.count += 1;
+        finished.highest = finished.highest.max(heights[0]).max(heights[1]);
+    }
+
     fn phase(&self, ledger: &mut Ledger, thread: u32, what: PhaseWhat) {
         ledger.apply(&Record::Phase(Phase {
             time_ns: self.time_ns,
             thread,
             what,
         }));
+    }
+
+    /// What lasts stands where all its inner ones do, and asking changes nothing.
+    fn compare_lasting(&self, ledger: &Ledger) {
+        let mut lasting: Vec<(&str, u32, [u64; 2])> = Vec::new();
+        for (thread, open) in &self.open {
+            lasting.extend(open.iter().map(|one| (name(one.0), *thread, one.1)));
+        }
+        let of = |instance: &Instance, device| {
+            let mut heights = instance.heights.iter();
+            let height = heights.find(|height| height.device == Some(device));
+            height.map_or(0, |height| height.tensors_peak)
+        };
+        let all = ledger.lasting_phases().into_iter();
+        let mut told: Vec<(&str, u32, [u64; 2])> = all
+            .map(|(id, instance)| {
+                assert_eq!(instance.ended_ns, None);
+                let phase = ledger.phases().get(id).expect("a phase");
+                let heights = [of(&instance, 0), of(&instance, 1)];
+                (phase.name(), instance.thread, heights)
+            })
+            .collect();
+        lasting.sort_unstable();
+        told.sort_unstable();
+        assert_eq!(told, lasting);
     }
 
     fn compare(&self, ledger: &Ledger) {
@@ -210,6 +257,7 @@ impl Model {
             );
         }
         assert_eq!(tensors.blocks().count(), self.blocks.len());
+        self.compare_lasting(ledger);
         let finished: BTreeMap<u32, Finished> = (1..4)
             .filter_map(|id| {
                 let mut phases = ledger.phases().iter();

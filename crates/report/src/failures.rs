@@ -106,6 +106,7 @@ fn oom(ledger: &Ledger, resolver: &mut Resolver<'_>, group: &Group, class: Class
         autograd_node: stack.autograd_node.clone(),
         stack: Rc::clone(&stack.frames),
         phase: phases::name_and_round(ledger, group.phase, group.round),
+        phases: phases::within(ledger, group),
         growth: growth(ledger, resolver, group),
         log: log::before(ledger, group),
         jump: log::jump_before(ledger, group),

@@ -37,9 +37,10 @@ pub fn group(report: &Report, at: At) -> Vec<Group> {
         if let Some((bytes, segments)) = then.idle {
             add(say::IDLE_IN_CACHE, bytes, segments);
         }
+        add(say::BEYOND_BLOCKS, then.beyond_blocks, 0);
         for site in then.sites {
             // What is not told block by block is told as it is.
-            if !(device.tensors.is_some() && site.via == Some(TOLD)) {
+            if !is_segment(device, site) {
                 add(say::BESIDE_CACHE, site.bytes, site.blocks);
             }
         }
@@ -54,6 +55,11 @@ pub fn group(report: &Report, at: At) -> Vec<Group> {
     groups
 }
 
+/// True for the driver's blocks of a cache whose own blocks are told one by one.
+fn is_segment(device: &Device, site: &Site) -> bool {
+    device.tensors.is_some() && site.via == Some(TOLD)
+}
+
 /// What a device held at an instant.
 struct Then<'a> {
     /// Blocks of the cache.
@@ -62,6 +68,8 @@ struct Then<'a> {
     sites: Vec<&'a Site>,
     /// Bytes that the cache held and nobody used, and in how many segments, where that is known.
     idle: Option<(u64, u64)>,
+    /// Bytes of its segments beyond its blocks, where these are of another instant: idle then, or not handed out yet.
+    beyond_blocks: u64,
     /// All bytes of the device.
     lines: &'a [LedgerLine],
 }
@@ -75,6 +83,12 @@ impl<'a> Then<'a> {
                 tensors: tensors.map_or(&[], |tensors| &tensors.peak.sites),
                 sites: device.peak.sites.iter().collect(),
                 idle: None,
+                beyond_blocks: tensors.map_or(0, |tensors| {
+                    let sites = device.peak.sites.iter();
+                    let segments = sites.filter(|site| is_segment(device, site));
+                    let held: u64 = segments.map(|site| site.bytes).sum();
+                    held.saturating_sub(tensors.allocated_peak_bytes)
+                }),
                 lines: lines("peak"),
             }),
             At::Exit => {
@@ -92,6 +106,7 @@ impl<'a> Then<'a> {
                             segments.map_or(0, |segments| segments.idle_in),
                         )
                     }),
+                    beyond_blocks: 0,
                     lines: lines("exit"),
                 })
             }
@@ -103,6 +118,7 @@ impl<'a> Then<'a> {
                     tensors: cache.map_or(&[], |cache| &cache.sites),
                     sites: oom.sites.iter().collect(),
                     idle: cache.map(|cache| (cache.idle_bytes, cache.segments.idle_in)),
+                    beyond_blocks: 0,
                     lines: &oom.ledger,
                 })
             }

@@ -541,8 +541,10 @@ pub struct Oom {
     /// Who asked, innermost first.
     #[serde(serialize_with = "frames")]
     pub stack: Rc<[Rc<Frame>]>,
-    /// Phase.
+    /// The innermost phase, with the number of its instance if it had several.
     pub phase: Option<String>,
+    /// That one and those around it, the outermost first, each by the name of its instance: `["step 17", "forward"]`.
+    pub phases: Vec<String>,
     /// What each instance of a phase had left behind by then, most first.
     pub growth: Vec<PhaseGrowth>,
     /// The program's own last lines before, oldest first.

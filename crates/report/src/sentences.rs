@@ -475,6 +475,10 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
             count(beyond)
         ));
     }
+    let beyond = ledger.phases().beyond();
+    if beyond > 0 {
+        notes.push(too_many_phases(beyond));
+    }
     notes.extend(held::held(report));
     notes.extend(unused_contexts(report));
     notes.extend(not_apart(report));

@@ -10,6 +10,7 @@ use crate::text::Style;
 use crate::text::label::{self, width};
 use crate::units;
 use oomhook_ledger::oom::{Class, Group as OomGroup};
+use oomhook_ledger::phases::BEYOND;
 use oomhook_ledger::{Amount, Ledger, Row};
 use oomhook_trace::StackId;
 use std::collections::HashMap;
@@ -190,9 +191,11 @@ fn name(ledger: &Ledger, row: &Row, resolver: &mut Resolver<'_>, by: By) -> Stri
             Some(thread) => say::thread(&clean::text(&thread.name), thread.tid),
             None => format!("thread {}", row.key.thread),
         },
-        By::Phase => {
-            crate::phases::name(ledger, row.key.phase).unwrap_or_else(|| say::NO_PHASE.to_owned())
-        }
+        By::Phase => match crate::phases::name(ledger, row.key.phase) {
+            Some(name) => say::phase_name(&name),
+            None if row.key.phase == BEYOND => say::beyond_phases(),
+            None => say::NO_PHASE.to_owned(),
+        },
         By::Space => row.key.space.name().to_owned(),
         By::Device => say::gpu(row.key.device.map(u32::from)),
     }

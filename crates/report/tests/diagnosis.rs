@@ -99,6 +99,7 @@ fn failure(asked: u64, free: u64, sites: Vec<Site>, idle: u64) -> Oom {
         autograd_node: None,
         stack: Rc::from([]),
         phase: None,
+        phases: Vec::new(),
         growth: Vec::new(),
         rising: Vec::new(),
         role: None,

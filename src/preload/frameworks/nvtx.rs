@@ -46,54 +46,53 @@ const ASCII: i32 = 1;
 const UNICODE: i32 = 2;
 const REGISTERED: i32 = 3;
 
-/// A domain or a registered string: handles that a program gets are the addresses of these. Never freed, as a program may use
-/// them after it has destroyed them.
-struct Text {
-    number: u32,
-    text: Box<[u8]>,
-}
-
 /// Domains and registered strings that a program may make.
-const MOST_TEXTS: u32 = 65_536;
+const MOST_TEXTS: usize = 65_536;
 
-fn make(text: &[u8]) -> *const Text {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    if number >= MOST_TEXTS {
-        return other();
+/// Text of each domain and registered string, by its number from 1. Never freed, as a program may use them after it has
+/// destroyed them. The last place stands for all that are too many, and stays empty.
+static TEXTS: [AtomicPtr<Box<[u8]>>; MOST_TEXTS + 1] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST_TEXTS + 1];
+
+/// What a program holds of a domain or a registered string: the address of its place in [`TEXTS`]. It is looked up and never
+/// followed, for a program may hand us anything.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Handle(*const c_void);
+
+impl Handle {
+    const NONE: Handle = Handle(std::ptr::null());
+
+    fn of(number: usize) -> Handle {
+        Handle((&raw const TEXTS[number.min(MOST_TEXTS)]).cast())
     }
-    let _busy = guard::Busy::enter();
-    Box::into_raw(Box::new(Text {
-        number,
-        text: text.into(),
-    }))
+
+    /// The number and the text, if it is one of ours.
+    fn look_up(self) -> Option<(usize, &'static [u8])> {
+        const PLACE: usize = size_of::<AtomicPtr<Box<[u8]>>>();
+        let from_first = self.0.addr().checked_sub(TEXTS.as_ptr().addr())?;
+        if !from_first.is_multiple_of(PLACE) {
+            return None;
+        }
+        let number = from_first / PLACE;
+        let text = TEXTS.get(number)?.load(Ordering::Acquire);
+        // SAFETY: NULL, or published by `make` and never freed.
+        let text = unsafe { text.as_ref() };
+        text.map(|text| (number, &**text))
+    }
 }
 
-/// One for all that are too many.
-fn other() -> *const Text {
-    static OTHER: AtomicPtr<Text> = AtomicPtr::new(std::ptr::null_mut());
-    let known = OTHER.load(Ordering::Acquire);
-    if !known.is_null() {
-        return known;
-    }
+fn make(text: &[u8]) -> Handle {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let count_on = |next: u32| ((next as usize) < MOST_TEXTS).then(|| next + 1);
+    let next = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_on);
+    let Ok(number) = next.map(|number| number as usize) else {
+        return Handle::of(MOST_TEXTS);
+    };
     let _busy = guard::Busy::enter();
-    let new = Box::into_raw(Box::new(Text {
-        number: MOST_TEXTS,
-        text: Box::default(),
-    }));
-    match OTHER.compare_exchange(
-        std::ptr::null_mut(),
-        new,
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    ) {
-        Ok(_) => new,
-        Err(first) => {
-            // SAFETY: ours, as it was not published.
-            drop(unsafe { Box::from_raw(new) });
-            first
-        }
-    }
+    let text = Box::into_raw(Box::new(Box::from(text)));
+    TEXTS[number].store(text, Ordering::Release);
+    Handle::of(number)
 }
 
 /// Longest name that is read, in bytes.
@@ -126,18 +125,18 @@ unsafe fn narrow<'a>(text: *const c_char) -> &'a [u8] {
     unsafe { CStr::from_ptr(text) }.to_bytes()
 }
 
-/// The number and the name of a domain; NULL is the default one.
-unsafe fn domain(domain: *const Text) -> (Domain, &'static [u8]) {
-    // SAFETY: one of the handles that we gave, or NULL.
-    match unsafe { domain.as_ref() } {
-        Some(domain) => (domain.number, &domain.text),
-        None => (0, b""),
+/// The number and the name of a domain. NULL is the default one; handles that are none of ours are one domain without a name.
+fn domain(of: Handle) -> (Domain, &'static [u8]) {
+    if of.0.is_null() {
+        return (0, b"");
     }
+    let (number, name) = of.look_up().unwrap_or((MOST_TEXTS, b""));
+    (number as Domain, name)
 }
 
 /// Runs `work` with the message of these attributes.
 unsafe fn with_message<T>(
-    of: *const Text,
+    of: Handle,
     attributes: *const Attributes,
     work: impl FnOnce(Domain, Name<'_>) -> T,
 ) -> T {
@@ -158,11 +157,8 @@ unsafe fn with_message<T>(
             ASCII => work(number, named(domain, narrow(message.cast()))),
             UNICODE => with_wide(message.cast(), |name| work(number, named(domain, name))),
             REGISTERED => {
-                let text = message.cast::<Text>().as_ref();
-                work(
-                    number,
-                    named(domain, text.map_or(&b""[..], |text| &text.text)),
-                )
+                let text = Handle(message).look_up();
+                work(number, named(domain, text.map_or(b"", |text| text.1)))
             }
             _ => work(number, named(domain, b"")),
         }
@@ -177,7 +173,7 @@ fn plain(name: &[u8]) -> Name<'_> {
 
 unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
     // SAFETY: as above.
-    unsafe { with_message(std::ptr::null(), attributes, |_, name| phases::mark(name)) }
+    unsafe { with_message(Handle::NONE, attributes, |_, name| phases::mark(name)) }
 }
 
 unsafe extern "C" fn mark_a(name: *const c_char) {
@@ -192,7 +188,7 @@ unsafe extern "C" fn mark_w(name: *const libc::wchar_t) {
 
 unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
     // SAFETY: as above.
-    unsafe { with_message(std::ptr::null(), attributes, |_, name| phases::start(name)) }
+    unsafe { with_message(Handle::NONE, attributes, |_, name| phases::start(name)) }
 }
 
 unsafe extern "C" fn start_a(name: *const c_char) -> u64 {
@@ -211,7 +207,7 @@ unsafe extern "C" fn end(range: u64) {
 
 unsafe extern "C" fn push_ex(attributes: *const Attributes) -> c_int {
     // SAFETY: as above.
-    unsafe { with_message(std::ptr::null(), attributes, phases::push) }
+    unsafe { with_message(Handle::NONE, attributes, phases::push) }
 }
 
 unsafe extern "C" fn push_a(name: *const c_char) -> c_int {
@@ -228,46 +224,45 @@ unsafe extern "C" fn pop() -> c_int {
     phases::pop(0)
 }
 
-unsafe extern "C" fn domain_mark_ex(of: *const Text, attributes: *const Attributes) {
+unsafe extern "C" fn domain_mark_ex(of: Handle, attributes: *const Attributes) {
     // SAFETY: as above.
     unsafe { with_message(of, attributes, |_, name| phases::mark(name)) }
 }
 
-unsafe extern "C" fn domain_start_ex(of: *const Text, attributes: *const Attributes) -> u64 {
+unsafe extern "C" fn domain_start_ex(of: Handle, attributes: *const Attributes) -> u64 {
     // SAFETY: as above.
     unsafe { with_message(of, attributes, |_, name| phases::start(name)) }
 }
 
-unsafe extern "C" fn domain_end(_of: *const Text, range: u64) {
+unsafe extern "C" fn domain_end(_of: Handle, range: u64) {
     phases::end(range);
 }
 
-unsafe extern "C" fn domain_push_ex(of: *const Text, attributes: *const Attributes) -> c_int {
+unsafe extern "C" fn domain_push_ex(of: Handle, attributes: *const Attributes) -> c_int {
     // SAFETY: as above.
     unsafe { with_message(of, attributes, phases::push) }
 }
 
-unsafe extern "C" fn domain_pop(of: *const Text) -> c_int {
-    // SAFETY: as above.
-    phases::pop(unsafe { domain(of) }.0)
+unsafe extern "C" fn domain_pop(of: Handle) -> c_int {
+    phases::pop(domain(of).0)
 }
 
-unsafe extern "C" fn register_a(_of: *const Text, text: *const c_char) -> *const Text {
+unsafe extern "C" fn register_a(_of: Handle, text: *const c_char) -> Handle {
     // SAFETY: as above.
     make(unsafe { narrow(text) })
 }
 
-unsafe extern "C" fn register_w(_of: *const Text, text: *const libc::wchar_t) -> *const Text {
+unsafe extern "C" fn register_w(_of: Handle, text: *const libc::wchar_t) -> Handle {
     // SAFETY: as above.
     unsafe { with_wide(text, make) }
 }
 
-unsafe extern "C" fn create_a(name: *const c_char) -> *const Text {
+unsafe extern "C" fn create_a(name: *const c_char) -> Handle {
     // SAFETY: as above.
     make(unsafe { narrow(name) })
 }
 
-unsafe extern "C" fn create_w(name: *const libc::wchar_t) -> *const Text {
+unsafe extern "C" fn create_w(name: *const libc::wchar_t) -> Handle {
     // SAFETY: as above.
     unsafe { with_wide(name, make) }
 }

@@ -29,7 +29,7 @@ pub fn find(
         // Without a cache, what was not freed at the end is a leak, and what was is nobody's concern.
         let cache = ledger.tensors().cache(device)?;
         let one = cached(ledger, resolver, roles, device, cache.allocated_peak.bytes)?;
-        judgement::diagnose(vec![one], situation)
+        Some(judgement::diagnose(vec![one], situation)?.on(device))
     });
     found.collect()
 }

@@ -31,6 +31,9 @@ pub struct Judgement {
 pub struct Diagnosis {
     /// The cause for which most speaks.
     pub class: Cause,
+    /// The device that a process that went well was looked at for; a failure has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
     /// The line that a person can change, as `train.py:88 step`.
     pub place: Option<String>,
     /// What speaks for it.
@@ -52,6 +55,17 @@ pub struct Also {
     pub evidence: Vec<String>,
 }
 
+impl Diagnosis {
+    /// The same, of a device.
+    #[must_use]
+    pub fn on(self, device: u8) -> Diagnosis {
+        Diagnosis {
+            device: Some(u32::from(device)),
+            ..self
+        }
+    }
+}
+
 /// The diagnosis of what was found; `None` if nothing was.
 #[must_use]
 pub fn diagnose(mut found: Vec<Judgement>, situation: &Situation) -> Option<Diagnosis> {
@@ -65,6 +79,7 @@ pub fn diagnose(mut found: Vec<Judgement>, situation: &Situation) -> Option<Diag
             cause => advice(cause, situation),
         },
         class: first.cause,
+        device: None,
         place: first.place,
         evidence: first.evidence,
         also: found

@@ -12,6 +12,8 @@ pub struct Phase {
     pub kind: &'static str,
     /// Instances that ended.
     pub count: u64,
+    /// Instances that last. They count for the peaks, with the numbers after those that ended.
+    pub lasting: u64,
     /// Most device bytes that lived during an instance.
     pub peak_bytes: u64,
     /// On which device.
@@ -26,14 +28,14 @@ pub struct Phase {
     pub tensors_peak_round: Option<u64>,
     /// Its name.
     pub tensors_peak_name: Option<String>,
-    /// Bytes by which what lives grew from the beginning of the first kept instance to the end of the latest: of a cache what it
-    /// handed out, else device bytes.
+    /// Bytes by which what lives grew from the beginning of the first kept instance that ended to the end of the latest: of a
+    /// cache what it handed out, else device bytes.
     pub live_growth_bytes: i64,
     /// Device bytes that calls took without saying so, in all instances.
     pub hidden_bytes: i64,
     /// What an instance leaves behind, most first.
     pub growth: Vec<PhaseGrowth>,
-    /// The latest instances, oldest first.
+    /// The latest instances that ended, oldest first, and after them those that last.
     pub instances: Vec<PhaseInstance>,
 }
 
@@ -52,7 +54,7 @@ pub struct PhaseGrowth {
 /// One range, or one round between two marks.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseInstance {
-    /// Its name; of a round the one of the mark that ended it.
+    /// Its name; of a round the one of the mark that ended it, and none while it lasts.
     pub name: Option<String>,
     /// When it began.
     pub begun_ns: u64,
@@ -73,12 +75,12 @@ pub struct PhaseHeight {
     pub begin_bytes: u64,
     /// Most device bytes.
     pub peak_bytes: u64,
-    /// Device bytes when it ended.
+    /// Device bytes when it ended; now, while it lasts.
     pub end_bytes: u64,
     /// Bytes handed out by a framework's cache when it began.
     pub tensors_begin_bytes: u64,
     /// Most bytes handed out.
     pub tensors_peak_bytes: u64,
-    /// Bytes handed out when it ended.
+    /// Bytes handed out when it ended; now, while it lasts.
     pub tensors_end_bytes: u64,
 }

@@ -8,16 +8,23 @@ use crate::resolve::Resolver;
 use keys::{Phase, PhaseGrowth, PhaseHeight, PhaseInstance};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::growth::Growth;
+use oomhook_ledger::oom::Group;
 use oomhook_ledger::phases::{Height, Instance, PhaseId, PhaseUse};
+use std::collections::HashMap;
 
 /// Every phase, in order of appearance.
 pub fn all(ledger: &Ledger, resolver: &mut Resolver<'_>) -> Vec<Phase> {
     let growth = ledger.growth();
+    let mut lasting: HashMap<PhaseId, Vec<Instance>> = HashMap::new();
+    for (id, instance) in ledger.lasting_phases() {
+        lasting.entry(id).or_default().push(instance);
+    }
     let phases = ledger.phases().iter();
     phases
         .map(|(id, usage)| {
             let growth = growth.iter().find(|growth| growth.phase == id);
-            phase(ledger, resolver, usage, growth)
+            let lasting = lasting.remove(&id).unwrap_or_default();
+            phase(ledger, resolver, usage, &lasting, growth)
         })
         .collect()
 }
@@ -40,45 +47,78 @@ pub fn name_and_round(ledger: &Ledger, id: PhaseId, round: u64) -> Option<String
     })
 }
 
+/// The phases in which memory ran out, the outermost first, as the program named them.
+#[must_use]
+pub fn within(ledger: &Ledger, group: &Group) -> Vec<String> {
+    let phases = group.phases.iter();
+    phases
+        .filter_map(|(id, name)| match ledger.phases().name(*name) {
+            Some(name) => Some(clean::text(&name)),
+            None => name_and_round(ledger, *id, group.round),
+        })
+        .collect()
+}
+
 fn phase(
     ledger: &Ledger,
     resolver: &mut Resolver<'_>,
     usage: &PhaseUse,
+    lasting: &[Instance],
     growth: Option<&Growth>,
 ) -> Phase {
     let phases = ledger.phases();
     let name = |instance: &Instance| phases.name(instance.name).map(|name| clean::text(&name));
-    let top = |instance: &Instance, of: fn(&Height) -> u64| {
-        let heights = instance.heights.iter();
-        heights.copied().max_by_key(of).unwrap_or_default()
+    let (highest, peak) = highest(&usage.highest, usage.count, lasting, |height| height.peak);
+    let of_tensors: fn(&Height) -> u64 = |height| height.tensors_peak;
+    let (tensors, tensors_peak) = match ledger.tensors().any() {
+        true => self::highest(&usage.highest_tensors, usage.count, lasting, of_tensors),
+        false => (None, None),
     };
-    let highest = usage.highest.as_ref();
-    let peak = highest.map(|(_, instance)| top(instance, |height| height.peak));
-    let tensors = usage
-        .highest_tensors
-        .as_ref()
-        .filter(|_| ledger.tensors().any());
-    let tensors_peak = tensors.map(|(_, instance)| top(instance, |height| height.tensors_peak));
+    let hidden: i64 = lasting.iter().map(|instance| instance.hidden).sum();
     Phase {
         name: clean::text(usage.name()),
         kind: if usage.is_mark { "mark" } else { "range" },
         count: usage.count,
+        lasting: lasting.len() as u64,
         peak_bytes: peak.map_or(0, |height| height.peak),
         peak_device: peak.and_then(|height| height.device).map(u32::from),
-        peak_round: highest.map_or(0, |(round, _)| *round),
+        peak_round: highest.map_or(0, |(round, _)| round),
         peak_name: highest.and_then(|(_, instance)| name(instance)),
         tensors_peak_bytes: tensors_peak.map(|height| height.tensors_peak),
-        tensors_peak_round: tensors.map(|(round, _)| *round),
+        tensors_peak_round: tensors.map(|(round, _)| round),
         tensors_peak_name: tensors.and_then(|(_, instance)| name(instance)),
         live_growth_bytes: live_growth(ledger, usage),
-        hidden_bytes: usage.hidden,
+        hidden_bytes: usage.hidden + hidden,
         growth: growth.map_or(Vec::new(), |growth| left_behind(ledger, resolver, growth)),
         instances: usage
             .instances
             .iter()
+            .chain(lasting)
             .map(|one| instance(one, name(one)))
             .collect(),
     }
+}
+
+/// The highest of the instances that ended, or of those that last if one of these is higher, with its number, and its height.
+fn highest<'a>(
+    ended: &'a Option<(u64, Instance)>,
+    count: u64,
+    lasting: &'a [Instance],
+    of: fn(&Height) -> u64,
+) -> (Option<(u64, &'a Instance)>, Option<Height>) {
+    let top = |instance: &Instance| {
+        let heights = instance.heights.iter().copied();
+        heights.max_by_key(of).unwrap_or_default()
+    };
+    let ended = ended.as_ref().map(|(number, instance)| (*number, instance));
+    let mut highest = ended;
+    for (number, instance) in (count + 1..).zip(lasting) {
+        let known = highest.map_or(0, |(_, known)| of(&top(known)));
+        if of(&top(instance)) > known {
+            highest = Some((number, instance));
+        }
+    }
+    (highest, highest.map(|(_, instance)| top(instance)))
 }
 
 fn live_growth(ledger: &Ledger, usage: &PhaseUse) -> i64 {

@@ -1,11 +1,13 @@
 //! What is said of a framework's cache.
 
-use super::role;
+use super::{phase_name, role};
 use crate::cache::keys::{RoleSum, Segments, Tensors};
 use crate::units::{bytes, count, duration};
 
 /// What a cache holds and nobody uses, in a table of roles.
 pub const IDLE_IN_CACHE: &str = "idle in the framework's cache";
+/// What a cache held at the device's peak beyond the blocks of its own peak, in a table of roles.
+pub const BEYOND_BLOCKS: &str = "held by the cache beyond these blocks";
 /// What is beside a cache, in a table of roles.
 pub const BESIDE_CACHE: &str = "allocations beside the cache";
 /// Under a table of roles.
@@ -64,8 +66,10 @@ pub fn allocated_when(tensors: &Tensors) -> String {
     let peak = &tensors.peak;
     let when = duration(peak.time_ns);
     match &peak.phase {
-        Some(phase) if peak.round > 1 => format!("at {when} in {phase} ({})", peak.round),
-        Some(phase) => format!("at {when} in {phase}"),
+        Some(phase) if peak.round > 1 => {
+            format!("at {when} in {} ({})", phase_name(phase), peak.round)
+        }
+        Some(phase) => format!("at {when} in {}", phase_name(phase)),
         None => format!("at {when}, block {}", count(peak.event)),
     }
 }

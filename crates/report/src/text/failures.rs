@@ -76,6 +76,13 @@ impl Page<'_> {
         let with_sites = singles.first().or(searches.first()).or(probes.first());
         if let Some(oom) = with_sites.filter(|oom| !oom.sites.is_empty()) {
             let (sites, held) = held_then(oom);
+            if let Some(cache) = oom.cache.as_ref().filter(|_| sites.is_empty()) {
+                // All of it was idle; what it died of has said so.
+                if oom.class != Class::Fatal {
+                    self.cache_then(cache);
+                }
+                return;
+            }
             self.line(format!("  {}", say::held_then(held)));
             let lines = by_site(sites.iter().map(|site| (site, None)));
             // What is less than a hundredth is nobody's reason; a few rows are shown in any case.
@@ -127,6 +134,13 @@ impl Page<'_> {
         let origin = origin.or(oom.autograd_node.as_deref());
         let site = label::with_origin(&oom.stack, oom.site_frame, &oom.label, origin, room);
         self.line(format!("{mark}{site}"));
+        if !oom.phases.is_empty() {
+            let mark = format!("{indent}{}", say::PHASE);
+            let room = self.width().saturating_sub(mark.len());
+            // Of many it is the innermost that tells most, and the outermost that tells one from another.
+            let phases = label::shorten(&say::in_phases(&oom.phases), room);
+            self.line(format!("{mark}{phases}"));
+        }
     }
 
     /// Where the device's bytes were, what had changed lately, what was freed last, what the host had.
@@ -326,8 +340,8 @@ pub fn moment(process: &Process, oom: &Oom, style: &Style) -> String {
     if let Some(note) = say::free_far_above(oom) {
         page.paragraph(&format!("  {}", say::NOTE), &note);
     }
-    if !oom.sites.is_empty() {
-        let (sites, held) = held_then(oom);
+    let (sites, held) = held_then(oom);
+    if !sites.is_empty() {
         page.title(&say::held_then(held), "");
         let lines = by_site(sites.iter().map(|site| (site, None)));
         page.sites(&lines, Some(held), MOST_SITES);

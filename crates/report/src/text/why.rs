@@ -13,9 +13,14 @@ const MOST_EVIDENCE: usize = 2;
 impl Page<'_> {
     /// What was found in a process that went well.
     pub(super) fn findings(&mut self, report: &Report) {
+        let used = report.devices.iter().filter(|one| one.peak_bytes > 0);
+        let are_several = used.count() > 1;
         for (at, finding) in report.findings.iter().enumerate() {
             if at == 0 {
                 self.title(say::FOUND, "");
+            }
+            if are_several && finding.device.is_some() {
+                self.line(format!("  {}:", say::gpu(finding.device)));
             }
             self.why(finding);
         }
