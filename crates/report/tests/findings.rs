@@ -5,23 +5,58 @@ mod common;
 use common::{MIB, World};
 use oomhook_report::diagnosis::Cause;
 use oomhook_report::text::{self, Style};
+use oomhook_trace::Record;
+use oomhook_trace::told::{Tensor, TensorWhat};
 
 /// On each of these devices blocks stay, more and more of them, until the end.
 fn more_and_more(devices: &[u8]) -> World {
     let mut world = World::new();
     let keep = world.from("keep()", "/src/keep.cpp", 7);
     let work = world.from("work()", "/src/work.cpp", 9);
-    let mut kept = Vec::new();
-    for _ in 0..200 {
+    let (mut held, mut time_ns) = ([0; 8], 0);
+    let mut tell = |world: &mut World, device: u8, stack: u32, what: TensorWhat| {
+        time_ns += 1000;
+        let held = &mut held[usize::from(device)];
+        match what {
+            TensorWhat::Alloc { bytes, .. } => *held += bytes,
+            TensorWhat::Free { bytes, .. } => *held -= bytes,
+            _ => {}
+        }
+        world.record(Record::Tensor(Tensor {
+            time_ns,
+            thread: 0,
+            device,
+            stack,
+            what,
+            allocated: *held,
+            reserved: 1 << 30,
+        }));
+    };
+    for turn in 0..200 {
         for device in devices {
-            world.device = Some(*device);
-            kept.push(world.malloc(keep, 2 * MIB));
-            let address = world.malloc(work, MIB);
-            world.free(work, address);
+            let (bytes, work_bytes) = (2 * MIB, MIB);
+            let address = (u64::from(*device) << 40) + turn * 4 * MIB;
+            tell(
+                &mut world,
+                *device,
+                keep,
+                TensorWhat::Alloc { address, bytes },
+            );
+            let (address, bytes) = (address + bytes, work_bytes);
+            tell(
+                &mut world,
+                *device,
+                work,
+                TensorWhat::Alloc { address, bytes },
+            );
+            tell(&mut world, *device, 0, TensorWhat::Free { address, bytes });
         }
     }
-    for address in kept {
-        world.free(keep, address);
+    // The driver was asked as well, on each device.
+    for device in devices {
+        world.device = Some(*device);
+        let address = world.malloc(work, MIB);
+        world.free(work, address);
     }
     world.exits(0);
     world
