@@ -55,6 +55,14 @@ pub fn word(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) ->
     }
 }
 
+/// What no other code object of its interpreter has, with the line at which it begins.
+#[inline(always)]
+pub fn version(layout: &Layout, seen: &Seen) -> Option<u64> {
+    let version: u32 = Known.read(seen.code + layout.code_version?)?;
+    let first = Known.int(seen.code + layout.code_first_line)? as u32;
+    (version != 0).then_some(u64::from(first) << 32 | u64::from(version))
+}
+
 #[inline(always)]
 fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
     let code = seen.code;
@@ -66,14 +74,13 @@ fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
         lines: Known.word(code + layout.code_lines)?,
         digest: 0,
     };
-    let first = Known.int(code + layout.code_first_line)? as u32;
-    let version: Option<u32> = layout
-        .code_version
-        .and_then(|version| Known.read(code + version));
-    key.digest = match version {
+    key.digest = match version(layout, seen) {
         // No two code objects have the same, unless there have been 2^32.
-        Some(version) if version != 0 => u64::from(first) << 32 | u64::from(version),
-        _ => digest(layout, &key, first)?,
+        Some(version) => version,
+        None => {
+            let first = Known.int(code + layout.code_first_line)? as u32;
+            digest(layout, &key, first)?
+        }
     };
     Some(key)
 }

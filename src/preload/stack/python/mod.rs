@@ -4,6 +4,7 @@
 mod cache;
 mod code;
 mod find;
+mod latest;
 mod layout;
 mod lines;
 mod memory;
@@ -18,6 +19,7 @@ use super::super::state::Recorder;
 use super::kept::Zeroed;
 use super::room::Room;
 use find::Interpreter;
+use latest::Latest;
 use memory::{Asked, Known};
 use merge::Placed;
 use oomhook_trace::Record;
@@ -38,6 +40,7 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 pub struct Stack {
     frames: Room<Placed, MOST_FRAMES>,
     walk: Walk,
+    latest: Latest,
     /// Where the function lies that evaluates them.
     pub evaluation: Range<u64>,
 }
@@ -88,9 +91,11 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     let Stack {
         frames: kept,
         walk,
+        latest,
         evaluation,
     } = to;
     walk.reset();
+    latest.of_thread(thread);
     let types = &interpreter.types;
     if interpreter.checked.load(Ordering::Relaxed) == SOUND {
         // A chain that breaks off (it never should) is good up to there.
@@ -116,9 +121,10 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     }
     let (inner, left_out, outer) = walk.finish();
     let word = |frame| code::word(recorder, layout, types, frame);
-    for frame in inner {
+    for (frame, distance) in inner.iter().zip((0..inner.len()).rev()) {
+        let version = code::version(layout, frame);
         kept.push(Placed {
-            word: word(frame),
+            word: latest.word(distance, frame, version, || word(frame)),
             by: frame.by,
         });
     }
