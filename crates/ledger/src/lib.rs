@@ -66,6 +66,7 @@ pub mod log;
 mod mapping;
 pub mod objects;
 pub mod oom;
+mod phase;
 pub mod phases;
 mod pool_ends;
 pub mod pools;
