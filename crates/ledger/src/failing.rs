@@ -97,7 +97,8 @@ impl Ledger {
             let of_device = |(_, row): &(RowId, &Row)| {
                 row.key.space.is_device() && row.key.device == event.device
             };
-            group.rising = shapes::rising(self.rows.iter().filter(of_device), self.totals.allocs);
+            let rows = self.rows.iter().filter(of_device);
+            group.rising = shapes::rising(rows, self.totals.allocs, true);
         }
     }
 

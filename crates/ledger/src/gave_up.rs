@@ -77,7 +77,7 @@ impl Ledger {
             lives: lives.collect(),
             rows,
             changes,
-            rising: shapes::rising(of_device(), self.tensors.allocs()),
+            rising: shapes::rising(of_device(), self.tensors.allocs(), true),
             jumped: shapes::jumped(of_device(), self.tensors.allocs()),
             asked: None,
         })

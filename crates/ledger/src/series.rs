@@ -17,6 +17,9 @@ pub struct Series {
     shift: u8,
     low: Vec<u64>,
     high: Vec<u64>,
+    /// Allocations until its bytes fell last.
+    #[serde(default)]
+    fell: u64,
 }
 
 impl Series {
@@ -27,6 +30,7 @@ impl Series {
             shift: 0,
             low: Vec::with_capacity(SLOTS),
             high: Vec::with_capacity(SLOTS),
+            fell: 0,
         };
         series.advance(tick, live);
         series
@@ -59,10 +63,19 @@ impl Series {
     /// The row changed.
     pub fn change(&mut self, tick: u64, before: u64, after: u64) {
         self.advance(tick, before);
+        if after < before {
+            self.fell = tick;
+        }
         if let (Some(low), Some(high)) = (self.low.last_mut(), self.high.last_mut()) {
             *low = after.min(*low);
             *high = after.max(*high);
         }
+    }
+
+    /// How many allocations there had been when its bytes fell last.
+    #[must_use]
+    pub fn fell(&self) -> u64 {
+        self.fell
     }
 
     /// Lowest and highest bytes of each slot up to now, where `live` bytes live.

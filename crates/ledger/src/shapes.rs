@@ -1,8 +1,12 @@
 //! How the live bytes of a site went over the life of the process: a few shapes that people know, each told by fixed rules from
 //! the site's lowest and highest bytes in equal slots of allocations. What fits none has no shape.
 
+use crate::amount::Amount;
 use crate::rows::{Row, RowId, Sizes};
+use oomhook_trace::StackId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// A shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,40 +90,115 @@ pub struct Rising {
     /// How often other rows came and went meanwhile, of the one that did so most often.
     #[serde(default)]
     pub rounds: u64,
+    /// It began in the second half of the run.
+    #[serde(default)]
+    pub late: bool,
+    /// How many allocations there had been when its bytes fell last.
+    #[serde(default)]
+    pub fell: u64,
 }
 
-/// The rows that rise, the steepest first; `tick` is the clock of their layer.
-pub fn rising<'a>(rows: impl Iterator<Item = (RowId, &'a Row)>, tick: u64) -> Vec<Rising> {
+/// Rows of one stack: threads and phases tell nothing of what stays.
+struct Together {
+    /// The one with most bytes ever.
+    row: RowId,
+    cumulative_of_row: u64,
+    slots: Vec<(u64, u64)>,
+    allocs: u64,
+    cumulative: u64,
+    sizes: Sizes,
+    live: Amount,
+    fell: u64,
+}
+
+impl Together {
+    fn of(id: RowId, row: &Row, slots: Vec<(u64, u64)>) -> Together {
+        Together {
+            row: id,
+            cumulative_of_row: row.cumulative_bytes,
+            slots,
+            allocs: row.allocs,
+            cumulative: row.cumulative_bytes,
+            sizes: row.sizes,
+            live: row.live,
+            fell: row.series.as_ref().map_or(0, |series| series.fell()),
+        }
+    }
+
+    fn join(&mut self, other: Together) {
+        if other.cumulative_of_row > self.cumulative_of_row {
+            (self.row, self.cumulative_of_row) = (other.row, other.cumulative_of_row);
+        }
+        for (sum, slot) in self.slots.iter_mut().zip(&other.slots) {
+            *sum = (sum.0 + slot.0, sum.1 + slot.1);
+        }
+        self.allocs += other.allocs;
+        self.cumulative = self.cumulative.saturating_add(other.cumulative);
+        self.sizes.larger += other.sizes.larger;
+        self.sizes.smaller += other.sizes.smaller;
+        self.live += other.live;
+        self.fell = self.fell.max(other.fell);
+    }
+
+    /// True if what lives are few blocks of far more than the usual size: the bytes rise since the blocks do, not their number.
+    fn grows_by_size(&self) -> bool {
+        let (bytes, blocks) = (u128::from(self.live.bytes), u128::from(self.live.blocks));
+        bytes * u128::from(self.allocs) * 10 > u128::from(self.cumulative) * blocks * 14
+    }
+
+    /// How often its blocks came and went: by the slots, or by how many have ended for each that can have lived at a time.
+    fn rounds(&self) -> u64 {
+        let late = self.slots.get(self.slots.len() / 4..).unwrap_or_default();
+        let highest = self.slots.iter().map(|slot| slot.1).max().unwrap_or(0);
+        let mean = (self.cumulative / self.allocs.max(1)).max(1);
+        let at_a_time = highest.div_ceil(mean).max(1);
+        let ended = self.allocs.saturating_sub(self.live.blocks);
+        rounds_of(late).max(ended / at_a_time)
+    }
+}
+
+/// The rows that rise, the steepest first, those of one stack together; `tick` is the clock of their layer. Where memory ran out
+/// what began to rise in the second half of the run counts as well.
+pub fn rising<'a>(
+    rows: impl Iterator<Item = (RowId, &'a Row)>,
+    tick: u64,
+    ran_out: bool,
+) -> Vec<Rising> {
     const MOST: usize = 8;
-    let mut rounds = 0;
-    let mut found: Vec<Rising> = rows
-        .filter_map(|(id, row)| {
-            let slots = row.series.as_ref()?.until(tick, row.live.bytes);
-            rounds = rounds.max(rounds_of(slots.get(slots.len() / 4..)?));
-            let shape = of(&slots, row.allocs, row.cumulative_bytes, row.sizes)?;
-            matches!(shape, Shape::Staircase | Shape::LargerBlocks).then_some(())?;
+    let mut stacks: BTreeMap<StackId, Together> = BTreeMap::new();
+    for (id, row) in rows {
+        let Some(series) = &row.series else { continue };
+        let one = Together::of(id, row, series.until(tick, row.live.bytes));
+        match stacks.entry(row.key.stack) {
+            Entry::Vacant(place) => {
+                place.insert(one);
+            }
+            Entry::Occupied(known) => known.into_mut().join(one),
+        }
+    }
+    let rounds = stacks.values().map(Together::rounds).max().unwrap_or(0);
+    let mut found: Vec<Rising> = stacks
+        .values()
+        .filter_map(|one| {
+            let shape = of(&one.slots, one.allocs, one.cumulative, one.sizes);
+            let rises = matches!(shape, Some(Shape::Staircase | Shape::LargerBlocks));
+            let whole = stairs(&one.slots).filter(|_| rises);
+            let late = || stairs_lately(&one.slots).filter(|_| ran_out);
             Some(Rising {
-                row: id,
-                stairs: stairs(&slots)?,
-                larger_blocks: shape == Shape::LargerBlocks || grows_by_size(row),
-                blocks: row.live.blocks,
-                allocs: row.allocs,
-                rounds: 0,
+                row: one.row,
+                stairs: whole.or_else(late)?,
+                late: whole.is_none(),
+                larger_blocks: shape == Some(Shape::LargerBlocks) || one.grows_by_size(),
+                blocks: one.live.blocks,
+                allocs: one.allocs,
+                rounds,
+                fell: one.fell,
             })
         })
         .collect();
-    for one in &mut found {
-        one.rounds = rounds;
-    }
     found.sort_by_key(|one| (std::cmp::Reverse(one.stairs.rise_bytes), one.row));
     found.truncate(MOST);
     found
-}
-
-/// True if what lives are few blocks of far more than the usual size: the row rises since its blocks do, not their number.
-fn grows_by_size(row: &Row) -> bool {
-    let (bytes, blocks) = (u128::from(row.live.bytes), u128::from(row.live.blocks));
-    bytes * u128::from(row.allocs) * 10 > u128::from(row.cumulative_bytes) * blocks * 14
 }
 
 /// How often a row came and went: it had at least half of its highest bytes, then at most an eighth, in a slot or over several.
@@ -235,11 +314,22 @@ fn is_spike(slots: &Slots, highest: u64) -> bool {
 /// How the lowest bytes rise after the first quarter, if they rise again and again.
 #[must_use]
 pub fn stairs(slots: &Slots) -> Option<Stairs> {
+    stairs_from(slots, slots.len() / 4)
+}
+
+/// The same after the first half, where that is most of what it has.
+fn stairs_lately(slots: &Slots) -> Option<Stairs> {
+    let stairs = stairs_from(slots, slots.len() / 2)?;
+    let highest = slots.iter().map(|slot| slot.1).max()?;
+    (stairs.rise_bytes.saturating_mul(2) >= highest).then_some(stairs)
+}
+
+fn stairs_from(slots: &Slots, first: usize) -> Option<Stairs> {
     if slots.len() < LEAST_SLOTS {
         return None;
     }
     // The last slot has just begun: what is in it says little.
-    let lows: Vec<u64> = slots[slots.len() / 4..slots.len() - 1]
+    let lows: Vec<u64> = slots[first..slots.len() - 1]
         .iter()
         .map(|slot| slot.0)
         .collect();

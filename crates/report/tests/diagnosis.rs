@@ -267,6 +267,7 @@ fn rising(origin: &str, rise: u64, role: Role) -> RisingSite {
         steps: 11,
         of_slots: 12,
         larger_blocks: false,
+        late: false,
         blocks: 128,
         allocs: 128,
         rounds: 11,

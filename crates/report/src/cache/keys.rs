@@ -97,6 +97,8 @@ pub struct Segments {
 pub struct RisingSite {
     /// By how much its lowest bytes rose.
     pub rise_bytes: u64,
+    /// It began in the second half of the run.
+    pub late: bool,
     /// In how many slots of time they rose.
     pub steps: u64,
     /// Of so many.

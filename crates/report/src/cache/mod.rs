@@ -141,6 +141,7 @@ pub(crate) fn rising<'a>(
             }
             None => found.push(RisingSite {
                 rise_bytes: rising.stairs.rise_bytes,
+                late: rising.late,
                 steps: rising.stairs.steps,
                 of_slots: rising.stairs.of_slots,
                 larger_blocks: rising.larger_blocks,

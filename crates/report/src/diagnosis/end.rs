@@ -43,11 +43,15 @@ fn cached(
 ) -> Option<Judgement> {
     let tensors = ledger.tensors();
     let rows = tensors.rows().filter(|(_, row)| is_on(row, device));
-    let mut rising = shapes::rising(rows, tensors.allocs());
-    // What ended with the process lived until then.
+    let mut rising = shapes::rising(rows, tensors.allocs(), false);
+    // What the program let go of and went on after is nobody's concern; what ended with the process lived until then.
+    rising.retain(|one| one.blocks > 0 || one.fell >= tensors.allocs());
     for one in &mut rising {
-        let at_peak = tensors.row(one.row).map(|row| tensors.at_peak(row).blocks);
-        one.blocks = one.blocks.max(at_peak.unwrap_or(0));
+        let stack = tensors.row(one.row).map(|row| row.key.stack);
+        let rows = tensors.rows().map(|(_, row)| row);
+        let of_stack = rows.filter(|row| Some(row.key.stack) == stack && is_on(row, device));
+        let at_peak = of_stack.map(|row| tensors.at_peak(row).blocks).sum();
+        one.blocks = one.blocks.max(at_peak);
     }
     let weights = tensors
         .rows()
@@ -75,6 +79,7 @@ fn retention(sites: &[RisingSite], weights: u64, peak: u64) -> Option<Judgement>
         first.rise_bytes,
         first.steps,
         first.of_slots,
+        first.late,
         first.larger_blocks,
         &place,
     )];

@@ -1,7 +1,7 @@
 //! Why memory ran out: one rule for each cause, over the figures of a failure as the report shows them. A rule says nothing, or
 //! how much speaks for its cause and which figures do.
 
-use super::advice::Situation;
+use super::advice::{Framework, Situation};
 use super::cause::Cause;
 use super::judgement::{self, CERTAIN, Diagnosis, Judgement, LIKELY, POSSIBLE, Weight};
 use super::{situation, stays};
@@ -65,6 +65,7 @@ struct Failure<'a> {
     held: u64,
     /// By what: blocks of the cache, else of the driver.
     sites: &'a [Site],
+    is_vllm: bool,
 }
 
 impl<'a> Failure<'a> {
@@ -82,6 +83,7 @@ impl<'a> Failure<'a> {
             total: total.unwrap_or(0),
             held: cache.map_or(of_sites, |cache| cache.allocated_bytes),
             sites,
+            is_vllm: situation.framework == Framework::Vllm,
         }
     }
 
@@ -358,6 +360,7 @@ fn retention(failure: &Failure<'_>) -> Option<Judgement> {
         first.rise_bytes,
         first.steps,
         first.of_slots,
+        first.late,
         first.larger_blocks,
         &place,
     )];
@@ -389,8 +392,8 @@ fn reservation(failure: &Failure<'_>) -> Option<Judgement> {
     }
     let (place, (bytes, blocks, is_arena)) = lines.into_iter().max_by_key(|(_, sum)| sum.0)?;
     let much = is_share(bytes, failure.total, 40) && is_share(bytes, failure.held, 50);
-    // Blocks of one size, each far larger than what was asked for: what is taken bit by bit is none.
-    let is_large = blocks <= 4 || is_share(bytes / blocks.max(1), failure.total, 1);
+    // What is taken bit by bit is none; of vLLM it is known that each layer has its own.
+    let is_large = blocks <= 2 || is_arena || failure.is_vllm;
     let beside = failure.asked > 0 && failure.asked <= bytes / 2;
     if !much || !is_large || !beside {
         return None;

@@ -34,15 +34,17 @@ pub fn kept(rising: &[RisingSite], weights: u64, ran_out: bool) -> Vec<&RisingSi
                 && (!site.larger_blocks || site.blocks * 2 >= site.allocs)
                 // Whose blocks are not told one by one: these are segments of a cache.
                 && site.via.is_none_or(|_| site.role.is_some())
-                && may_stay(site, weights)
+                && may_stay(site, weights, ran_out)
         })
         .collect()
 }
 
-fn may_stay(site: &RisingSite, weights: u64) -> bool {
+fn may_stay(site: &RisingSite, weights: u64, ran_out: bool) -> bool {
     match site.role {
         // A model that is being built rises as well.
-        Some(Role::Weights | Role::Gradients | Role::OptimizerState | Role::Workspace) => false,
+        Some(Role::Weights | Role::Gradients | Role::Workspace) => false,
+        // It comes once; more and more of it is that of optimizers that are kept.
+        Some(Role::OptimizerState) => ran_out,
         Some(Role::Activations) => {
             let of_one_pass = if weights == 0 {
                 LAYERS
@@ -67,6 +69,7 @@ mod tests {
             steps: 9,
             of_slots: 9,
             larger_blocks: false,
+            late: false,
             blocks,
             allocs: blocks,
             rounds,

@@ -7,7 +7,7 @@ use crate::units::{bytes, percent};
 use oomhook_trace::record::Other;
 
 /// Title of what would have become a failure.
-pub const FOUND: &str = "Would run out if it went on";
+pub const FOUND: &str = "Still growing at the end";
 /// Before the cause.
 pub const WHY: &str = "why      ";
 /// Before what helps.
@@ -164,14 +164,26 @@ pub fn starved(reserved: u64, total: u64, idle: u64, asked: &str) -> String {
 
 /// A site that rises.
 #[must_use]
-pub fn rose(rise: u64, steps: u64, of: u64, larger_blocks: bool, place: &str) -> String {
+pub fn rose(
+    rise: u64,
+    steps: u64,
+    of: u64,
+    late: bool,
+    larger_blocks: bool,
+    place: &str,
+) -> String {
+    let since = if late {
+        "in the second half"
+    } else {
+        "after the first quarter"
+    };
     let larger = if larger_blocks {
         ", in ever larger blocks"
     } else {
         ""
     };
     format!(
-        "{place} rose by {} after the first quarter of the run, in {} of its {} parts{larger}",
+        "{place} rose by {} {since} of the run, in {} of its {} parts{larger}",
         bytes(rise),
         count(steps),
         count(of)
