@@ -90,6 +90,9 @@ pub struct Rising {
     /// How often other rows came and went meanwhile, of the one that did so most often.
     #[serde(default)]
     pub rounds: u64,
+    /// How often the blocks of other rows were all replaced, in the whole run.
+    #[serde(default)]
+    pub turnover: u64,
     /// It began in the second half of the run.
     #[serde(default)]
     pub late: bool,
@@ -146,14 +149,19 @@ impl Together {
         bytes * u128::from(self.allocs) * 10 > u128::from(self.cumulative) * blocks * 14
     }
 
-    /// How often its blocks came and went: by the slots, or by how many have ended for each that can have lived at a time.
+    /// How often its blocks came and went, by the slots after the first quarter.
     fn rounds(&self) -> u64 {
-        let late = self.slots.get(self.slots.len() / 4..).unwrap_or_default();
+        rounds_of(self.slots.get(self.slots.len() / 4..).unwrap_or_default())
+    }
+
+    /// How many of its blocks have ended for each that can have lived at a time: where the next one comes before the last one
+    /// goes, the bytes never fall.
+    fn turnover(&self) -> u64 {
         let highest = self.slots.iter().map(|slot| slot.1).max().unwrap_or(0);
         let mean = (self.cumulative / self.allocs.max(1)).max(1);
         let at_a_time = highest.div_ceil(mean).max(1);
         let ended = self.allocs.saturating_sub(self.live.blocks);
-        rounds_of(late).max(ended / at_a_time)
+        ended / at_a_time
     }
 }
 
@@ -176,7 +184,8 @@ pub fn rising<'a>(
             Entry::Occupied(known) => known.into_mut().join(one),
         }
     }
-    let rounds = stacks.values().map(Together::rounds).max().unwrap_or(0);
+    let most = |of: fn(&Together) -> u64| stacks.values().map(of).max().unwrap_or(0);
+    let (rounds, turnover) = (most(Together::rounds), most(Together::turnover));
     let mut found: Vec<Rising> = stacks
         .values()
         .filter_map(|one| {
@@ -192,6 +201,7 @@ pub fn rising<'a>(
                 blocks: one.live.blocks,
                 allocs: one.allocs,
                 rounds,
+                turnover,
                 fell: one.fell,
             })
         })

@@ -271,6 +271,7 @@ fn rising(origin: &str, rise: u64, role: Role) -> RisingSite {
         blocks: 128,
         allocs: 128,
         rounds: 11,
+        turnover: 11,
         via: None,
         role: Some(role),
         of: place(origin),

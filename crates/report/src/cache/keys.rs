@@ -111,6 +111,8 @@ pub struct RisingSite {
     pub allocs: u64,
     /// How often other sites' bytes came and went meanwhile.
     pub rounds: u64,
+    /// How often the blocks of other sites were all replaced, in the whole run.
+    pub turnover: u64,
     /// The serving allocator in between.
     pub via: Option<&'static str>,
     /// What they are for, of a framework's cache: an estimate.

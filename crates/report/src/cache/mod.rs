@@ -148,6 +148,7 @@ pub(crate) fn rising<'a>(
                 blocks: rising.blocks,
                 allocs: rising.allocs,
                 rounds: rising.rounds,
+                turnover: rising.turnover,
                 via: stack.via,
                 role: roles.get(row.key.stack),
                 of,

@@ -28,7 +28,9 @@ pub fn kept(rising: &[RisingSite], weights: u64, ran_out: bool) -> Vec<&RisingSi
             let many = site.role == Some(Role::Activations)
                 && weights > 0
                 && site.blocks > MANY.max(MANY_PER_LAYER * weights);
-            (site.rounds >= ROUNDS || ran_out && many)
+            // Where nothing ever falls, as blocks are replaced before they go, there have to be about as many rounds as blocks.
+            let goes_round = site.rounds >= ROUNDS || site.turnover >= ROUNDS.max(site.blocks / 4);
+            (goes_round || ran_out && many)
                 && site.blocks >= LEAST_BLOCKS
                 // A block that is replaced by a larger one each time leaves nothing behind.
                 && (!site.larger_blocks || site.blocks * 2 >= site.allocs)
@@ -73,6 +75,7 @@ mod tests {
             blocks,
             allocs: blocks,
             rounds,
+            turnover: 0,
             via: None,
             role,
             of: Place {
