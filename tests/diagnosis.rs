@@ -46,13 +46,9 @@ fn run(name: &str, settings: &[(&str, &str)]) -> Ran {
     )
 }
 
-/// With 1 GiB it dies, and the verdict is this, at the line that is marked with its name.
-fn is_told(name: &str, class: &str) -> Value {
-    let ran = run(name, &[("OOMHOOK_CAPACITY", "1GiB")]);
-    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
-    let all = ran.report["oom"].as_array().expect("failures");
-    let verdict = all.last().expect("a failure")["verdict"].clone();
-    assert_eq!(verdict["class"], class, "{verdict:#}");
+/// The verdict's line is the one that is marked with this name.
+#[track_caller]
+fn is_at(verdict: &Value, name: &str) {
     let text = std::fs::read_to_string(programs().join("planted.py")).expect("the program");
     let marked = text.lines().position(|line| {
         line.split_once("  # ")
@@ -61,6 +57,16 @@ fn is_told(name: &str, class: &str) -> Value {
     let line = format!("planted.py:{} ", marked.expect("a mark") + 1);
     let place = verdict["place"].as_str().expect("a place");
     assert!(place.starts_with(&line), "{place}, not {line}");
+}
+
+/// With 1 GiB it dies, and the verdict is this, at the line that is marked with its name.
+fn is_told(name: &str, class: &str) -> Value {
+    let ran = run(name, &[("OOMHOOK_CAPACITY", "1GiB")]);
+    assert_eq!(ran.output.status.code(), Some(1), "{}", ran.stderr());
+    let all = ran.report["oom"].as_array().expect("failures");
+    let verdict = all.last().expect("a failure")["verdict"].clone();
+    assert_eq!(verdict["class"], class, "{verdict:#}");
+    is_at(&verdict, name);
     for part in ["evidence", "advice"] {
         assert_ne!(verdict[part], serde_json::json!([]), "{part}");
     }
@@ -122,11 +128,7 @@ fn what_stays_is_found_in_a_program_that_ends_well() {
     assert!(ran.output.status.success(), "{}", ran.stderr());
     let finding = &ran.report["findings"][0];
     assert_eq!(finding["class"], "retention");
-    assert!(
-        finding["place"]
-            .as_str()
-            .is_some_and(|place| place.starts_with("planted.py:"))
-    );
+    is_at(finding, "kept_list");
 }
 
 #[test]

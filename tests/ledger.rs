@@ -4,33 +4,13 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use support::{Bench, MIB, Ran, Route};
+use support::{MIB, Ran};
 
 const GIB: u64 = 1 << 30;
-/// What everything takes.
-const COSTS: [(&str, &str); 7] = [
-    ("OOMHOOK_SIM_CONTEXT", "512MiB"),
-    ("OOMHOOK_SIM_MODULE", "2MiB"),
-    ("OOMHOOK_SIM_LAUNCH", "90MiB"),
-    ("OOMHOOK_SIM_FUNCTION", "1MiB"),
-    ("OOMHOOK_SIM_STREAM", "3MiB"),
-    ("OOMHOOK_SIM_GRAPH_EXEC", "8MiB"),
-    ("OOMHOOK_SIM_STACK", "270336"),
-];
-
-fn program() -> PathBuf {
-    let bench = Bench::shared();
-    let simulator = bench.simulator().display().to_string();
-    bench.build("ledger.c", Route::Driver, &[&simulator])
-}
 
 #[track_caller]
 fn run(part: &str, settings: &[(&str, &str)]) -> Ran {
-    let settings = [&COSTS, settings].concat();
-    let ran = Bench::shared().run(&program(), &[part], &settings);
-    ran.says(0, "");
-    ran
+    support::ledger::run(part, "270336", settings)
 }
 
 /// The lines of an account as (name, bytes) without those that are 0; all of them make the total.

@@ -4,21 +4,10 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use support::{Bench, MIB, Ran, Route};
+use support::{Bench, MIB, Ran};
 
 const GIB: u64 = 1 << 30;
 const TOTAL: u64 = 16 * GIB;
-/// What everything takes.
-const COSTS: [(&str, &str); 7] = [
-    ("OOMHOOK_SIM_CONTEXT", "512MiB"),
-    ("OOMHOOK_SIM_MODULE", "2MiB"),
-    ("OOMHOOK_SIM_LAUNCH", "90MiB"),
-    ("OOMHOOK_SIM_FUNCTION", "1MiB"),
-    ("OOMHOOK_SIM_STREAM", "3MiB"),
-    ("OOMHOOK_SIM_GRAPH_EXEC", "8MiB"),
-    ("OOMHOOK_SIM_STACK", "8192"),
-];
 /// Two processes on the first device, one on the second.
 const NEIGHBOURS: (&str, &str) = (
     "OOMHOOK_SIM_NEIGHBOURS",
@@ -33,18 +22,9 @@ const CALLS: [(&str, u64); 5] = [
     ("graph_execs", 8 * MIB),
 ];
 
-fn program() -> PathBuf {
-    let bench = Bench::shared();
-    let simulator = bench.simulator().display().to_string();
-    bench.build("ledger.c", Route::Driver, &[&simulator])
-}
-
 #[track_caller]
 fn run(part: &str, settings: &[(&str, &str)]) -> Ran {
-    let settings = [&COSTS, settings].concat();
-    let ran = Bench::shared().run(&program(), &[part], &settings);
-    ran.says(0, "");
-    ran
+    support::ledger::run(part, "8192", settings)
 }
 
 /// The same, if all went well but the report is on stderr.

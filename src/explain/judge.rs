@@ -7,7 +7,7 @@ use super::words as say;
 use super::{Explanation, Group, Judgement, Reader};
 use crate::explain::frameworks::llama::Purpose;
 use oomhook_report::diagnosis::{Cause, Framework, Situation, advice};
-use oomhook_report::sentences::{MORE_SHARED_MEMORY, WRONG_SHAPE};
+use oomhook_report::sentences::{MORE_SHARED_MEMORY, RUN_AGAIN, WRONG_SHAPE};
 
 /// A step that has had others before it.
 const MID_RUN: u64 = 10;
@@ -92,7 +92,11 @@ fn situation(group: &Group, context: &Context) -> Situation {
 fn advise(causes: &[Judgement], situation: &Situation) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for (at, cause) in causes.iter().enumerate() {
-        let mut helps = advice(cause.class, situation);
+        let mut helps = match cause.class {
+            // A log says no more; a run that is watched does.
+            Cause::NotClear => vec![RUN_AGAIN.to_owned()],
+            class => advice(class, situation),
+        };
         if at > 0 {
             helps.truncate(1);
         }

@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 mod artefacts;
 mod bench;
 pub mod doctor;
+pub mod ledger;
 pub mod live;
 pub mod naming;
 

@@ -1,12 +1,10 @@
 //! One table of what memory is for: blocks of a framework's cache by their roles, and what lies beside them.
 
+use crate::cache::VIA;
 use crate::schema::{Device, LedgerLine, Report, Site};
 use crate::sentences as say;
 use crate::table::{At, Group};
 use oomhook_ledger::Amount;
-
-/// Whose blocks are told one by one.
-const TOLD: &str = "libc10_cuda";
 
 /// What memory of all devices was for at an instant, largest first.
 #[must_use]
@@ -57,7 +55,7 @@ pub fn group(report: &Report, at: At) -> Vec<Group> {
 
 /// True for the driver's blocks of a cache whose own blocks are told one by one.
 fn is_segment(device: &Device, site: &Site) -> bool {
-    device.tensors.is_some() && site.via == Some(TOLD)
+    device.tensors.is_some() && site.via == Some(VIA)
 }
 
 /// What a device held at an instant.

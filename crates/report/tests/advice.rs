@@ -277,8 +277,10 @@ fn every_framework_gets_an_answer_to_every_reason() {
     for framework in frameworks {
         for cause in Cause::ALL {
             let advised = advice(cause, &situation(framework, &[]));
+            // What is not clear has no remedy.
+            let least = usize::from(cause != Cause::NotClear);
             assert!(
-                (1..=5).contains(&advised.len()),
+                (least..=5 * least).contains(&advised.len()),
                 "{framework:?} {cause:?} {advised:?}"
             );
             for text in advised {

@@ -18,6 +18,9 @@ use oomhook_ledger::shapes::{Jumped, Rising};
 use oomhook_ledger::{Amount, Ledger, Row, RowId};
 use std::rc::Rc;
 
+/// As what the cache that is told block by block appears in `via`.
+pub const VIA: &str = "libc10_cuda";
+
 /// What the call of such a block is named.
 pub const CALL: &str = "PyTorch's cache";
 

@@ -168,7 +168,8 @@ pub fn advice(cause: Cause, situation: &Situation) -> Vec<String> {
         Cause::StarvedLibrary => starved_library(situation),
         Cause::HostMemory => say::against_host_memory(is_pytorch(situation)),
         Cause::HiddenGrowth => say::against_hidden_growth(),
-        Cause::NotClear => vec![say::RUN_AGAIN.to_owned()],
+        // What to do next depends on what there is: a report shows what held the memory, a log cannot.
+        Cause::NotClear => Vec::new(),
     };
     if situation.empties_cache_each_step {
         advice.push(say::EMPTIES_CACHE.to_owned());

@@ -8,7 +8,6 @@ use crate::cache;
 use crate::cache::keys::RisingSite;
 use crate::resolve::Resolver;
 use crate::roles::{Role, Roles};
-use crate::sentences as say;
 use oomhook_ledger::shapes;
 use oomhook_ledger::{Ledger, Row};
 
@@ -68,23 +67,10 @@ fn is_on(row: &Row, device: u8) -> bool {
 
 /// Blocks stay, more and more of them.
 fn retention(sites: &[RisingSite], weights: u64, peak: u64) -> Option<Judgement> {
-    let rising: Vec<&RisingSite> = stays::kept(sites, weights, false);
-    let rise: u64 = rising.iter().map(|site| site.rise_bytes).sum();
-    let first = rising.first()?;
+    let kept = stays::kept(sites, weights, false);
+    let (rise, place, evidence) = stays::told(&kept, peak)?;
     if rise < LEAST_RISE || rise.saturating_mul(5) < peak {
         return None;
-    }
-    let place = first.of.line().to_string();
-    let mut evidence = vec![say::rose(
-        first.rise_bytes,
-        first.steps,
-        first.of_slots,
-        first.late,
-        first.larger_blocks,
-        &place,
-    )];
-    if rise > first.rise_bytes {
-        evidence.push(say::rose_in_all(rise, peak));
     }
     Some(Judgement {
         cause: Cause::Retention,

@@ -5,7 +5,8 @@ use super::advice::{Framework, Situation};
 use super::cause::Cause;
 use super::judgement::{self, CERTAIN, Diagnosis, Judgement, LIKELY, POSSIBLE, Weight};
 use super::{situation, stays};
-use crate::cache::keys::{CacheThen, RisingSite};
+use crate::cache::VIA;
+use crate::cache::keys::CacheThen;
 use crate::roles::Role;
 use crate::schema::{LedgerLine, Oom, Site};
 use crate::sentences as say;
@@ -20,20 +21,6 @@ pub fn diagnose(oom: &Oom, of_process: &Situation) -> Option<Diagnosis> {
     }
     let situation = situation::at_failure(of_process, oom);
     let failure = Failure::new(oom, &situation);
-    if failure.is_hidden() {
-        let rules: [fn(&Failure<'_>) -> Option<Judgement>; 5] = [
-            host_memory,
-            other_process,
-            capacity,
-            reservation,
-            hidden_growth,
-        ];
-        let mut found: Vec<Judgement> = rules.iter().filter_map(|rule| rule(&failure)).collect();
-        if found.is_empty() {
-            found.push(hidden_by_cache(&failure));
-        }
-        return judgement::diagnose(found, &situation);
-    }
     let rules: [fn(&Failure<'_>) -> Option<Judgement>; 9] = [
         host_memory,
         other_process,
@@ -321,7 +308,7 @@ fn starved_library(failure: &Failure<'_>) -> Option<Judgement> {
     let by_cache = cache.asked_bytes.is_some()
         || frames
             .take(failure.oom.site_frame.unwrap_or(0))
-            .any(|frame| frame.library.starts_with("libc10_cuda"));
+            .any(|frame| frame.library.starts_with(VIA));
     let short = match failure.asked {
         // Handles and code are small.
         0 => 16 << 20,
@@ -346,27 +333,14 @@ fn retention(failure: &Failure<'_>) -> Option<Judgement> {
         Some(cache) => &cache.rising,
         None => &failure.oom.rising,
     };
-    let rising: Vec<&RisingSite> = stays::kept(rising, failure.weights(), true);
-    let rise: u64 = rising.iter().map(|one| one.rise_bytes).sum();
+    let kept = stays::kept(rising, failure.weights(), true);
+    let (rise, place, mut evidence) = stays::told(&kept, failure.held)?;
     let weight = match () {
         () if is_share(rise, failure.held, 50) => CERTAIN - 5,
         () if is_share(rise, failure.held, 25) => LIKELY + 6,
         () if is_share(rise, failure.held, 10) => POSSIBLE,
         () => return None,
     };
-    let first = rising.first()?;
-    let place = first.of.line().to_string();
-    let mut evidence = vec![say::rose(
-        first.rise_bytes,
-        first.steps,
-        first.of_slots,
-        first.late,
-        first.larger_blocks,
-        &place,
-    )];
-    if rise > first.rise_bytes {
-        evidence.push(say::rose_in_all(rise, failure.held));
-    }
     if let Some(growth) = failure.oom.growth.first() {
         let place = growth.of.line();
         evidence.push(say::left_behind(
@@ -482,19 +456,16 @@ fn hidden_growth(failure: &Failure<'_>) -> Option<Judgement> {
     judge(Cause::HiddenGrowth, weight, None, evidence)
 }
 
-/// What the cache has handed out is not known.
-fn hidden_by_cache(failure: &Failure<'_>) -> Judgement {
-    let vias = failure.sites.iter().filter_map(|site| site.via);
-    let evidence = vias.take(1).map(say::hidden_by_cache);
-    Judgement {
-        cause: Cause::NotClear,
-        weight: 0,
-        place: None,
-        evidence: evidence.collect(),
-    }
-}
-
 fn not_clear(failure: &Failure<'_>) -> Judgement {
+    let via = failure.sites.iter().find_map(|site| site.via);
+    if let Some(via) = via.filter(|_| failure.is_hidden()) {
+        return Judgement {
+            cause: Cause::NotClear,
+            weight: 0,
+            place: None,
+            evidence: vec![say::hidden_by_cache(via)],
+        };
+    }
     let largest = failure.largest(|_| true);
     let mut evidence = largest.as_ref().map_or(Vec::new(), |(place, bytes)| {
         vec![say::largest_of(*bytes, failure.held, place)]

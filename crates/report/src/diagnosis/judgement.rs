@@ -73,11 +73,7 @@ pub fn diagnose(mut found: Vec<Judgement>, situation: &Situation) -> Option<Diag
     let mut found = found.into_iter();
     let first = found.next()?;
     Some(Diagnosis {
-        advice: match first.cause {
-            // What to do next is to look at what held the memory, which follows.
-            Cause::NotClear => Vec::new(),
-            cause => advice(cause, situation),
-        },
+        advice: advice(first.cause, situation),
         class: first.cause,
         device: None,
         place: first.place,

@@ -3,6 +3,7 @@
 
 use crate::cache::keys::RisingSite;
 use crate::roles::Role;
+use crate::sentences as say;
 
 /// Other work that came and went so many times while a site rose shows that the program goes round and round: in a program that
 /// loads, or is in its first step, everything rises.
@@ -39,6 +40,19 @@ pub fn kept(rising: &[RisingSite], weights: u64, ran_out: bool) -> Vec<&RisingSi
                 && may_stay(site, weights, ran_out)
         })
         .collect()
+}
+
+/// How much the sites rose in all, the line of the steepest, and what is said of them beside `held` bytes; `None` if there is none.
+#[must_use]
+pub fn told(kept: &[&RisingSite], held: u64) -> Option<(u64, String, Vec<String>)> {
+    let first = kept.first()?;
+    let rise = kept.iter().map(|site| site.rise_bytes).sum();
+    let place = first.of.line().to_string();
+    let mut evidence = vec![say::rose(first)];
+    if rise > first.rise_bytes {
+        evidence.push(say::rose_in_all(rise, held));
+    }
+    Some((rise, place, evidence))
 }
 
 fn may_stay(site: &RisingSite, weights: u64, ran_out: bool) -> bool {

@@ -1,6 +1,7 @@
 //! What speaks for a cause, in sentences. Each number stands in the report as well.
 
 use super::{blocks, count, plural};
+use crate::cache::keys::RisingSite;
 use crate::diagnosis::Cause;
 use crate::roles::Role;
 use crate::units::{bytes, percent};
@@ -164,29 +165,23 @@ pub fn starved(reserved: u64, total: u64, idle: u64, asked: &str) -> String {
 
 /// A site that rises.
 #[must_use]
-pub fn rose(
-    rise: u64,
-    steps: u64,
-    of: u64,
-    late: bool,
-    larger_blocks: bool,
-    place: &str,
-) -> String {
-    let since = if late {
+pub fn rose(site: &RisingSite) -> String {
+    let since = if site.late {
         "in the second half"
     } else {
         "after the first quarter"
     };
-    let larger = if larger_blocks {
+    let larger = if site.larger_blocks {
         ", in ever larger blocks"
     } else {
         ""
     };
     format!(
-        "{place} rose by {} {since} of the run, in {} of its {} parts{larger}",
-        bytes(rise),
-        count(steps),
-        count(of)
+        "{} rose by {} {since} of the run, in {} of its {} parts{larger}",
+        site.of.line(),
+        bytes(site.rise_bytes),
+        count(site.steps),
+        count(site.of_slots)
     )
 }
 

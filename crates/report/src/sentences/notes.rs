@@ -61,7 +61,7 @@ pub fn notes(report: &Report, ledger: &Ledger) -> Vec<String> {
         let mut sites = device.peak.sites.iter();
         sites.find_map(|site| {
             site.via
-                .filter(|via| device.tensors.is_none() || *via != "libc10_cuda")
+                .filter(|via| device.tensors.is_none() || *via != crate::cache::VIA)
         })
     });
     notes.extend(hidden.map(hidden_by_cache));
@@ -220,7 +220,9 @@ fn managed_beyond(report: &Report) -> Option<String> {
 #[must_use]
 pub fn hidden_by_cache(via: &str) -> String {
     let switch = match via {
-        "libc10_cuda" => "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 (run --no-framework-cache) shows them",
+        crate::cache::VIA => {
+            "; PYTORCH_NO_CUDA_MEMORY_CACHING=1 (run --no-framework-cache) shows them"
+        }
         "xla_bfc" => "; XLA_PYTHON_CLIENT_ALLOCATOR=platform (run --no-framework-cache) shows them",
         "cupy" => "; cupy.cuda.set_allocator(None) shows them",
         _ => "",

@@ -3,20 +3,19 @@
 use super::Page;
 use super::label;
 use super::table_of_sites::by_site;
+use crate::cache::VIA;
 use crate::cache::keys::{CacheThen, Tensors};
 use crate::schema::{Device, LeakClass, Report, Site};
 use crate::sentences as say;
 use crate::units;
 
-/// Whose blocks are told one by one.
-const TOLD: &str = "libc10_cuda";
 /// Sites beside the cache that are named.
 const MOST_BESIDE: usize = 2;
 
 /// True for a segment of a cache whose blocks are told one by one.
 fn is_segment(report: &Report, site: &Site) -> bool {
     let devices = report.devices.iter();
-    site.via == Some(TOLD)
+    site.via == Some(VIA)
         && devices
             .filter(|device| device.device == site.device)
             .any(|device| device.tensors.is_some())
@@ -27,7 +26,7 @@ pub(super) fn explains(device: &Device) -> Option<&Tensors> {
     let tensors = device.tensors.as_ref()?;
     let sites = device.peak.sites.iter();
     let held: u64 = sites
-        .filter(|site| site.via == Some(TOLD))
+        .filter(|site| site.via == Some(VIA))
         .map(|site| site.bytes)
         .sum();
     (held.saturating_mul(2) >= device.peak_bytes).then_some(tensors)
@@ -55,7 +54,7 @@ impl Page<'_> {
     /// Allocations of the peak that are not the cache's.
     fn beside(&mut self, device: &Device) {
         let others = device.peak.sites.iter();
-        let others = others.filter(|site| site.via != Some(TOLD));
+        let others = others.filter(|site| site.via != Some(VIA));
         let mut parts: Vec<(u64, String)> = Vec::new();
         let room = self.width().saturating_sub(40).max(20);
         for site in others {
