@@ -22,22 +22,6 @@ fn made(story: &mut Story, object: Object, handle: u64) {
     );
 }
 
-fn does(story: &mut Story, kind: DeedKind, subject: u64, value: u64, other: u64) {
-    let record = Record::Deed(Deed {
-        time_ns: story.ledger.last_ns() + 1,
-        thread: story.thread,
-        device: story.device,
-        call: 1,
-        stack: 4,
-        kind: Some(kind),
-        subject,
-        value,
-        other,
-    });
-    story.ledger.apply(&record);
-    story.records.push(record);
-}
-
 /// The same ledger after a checkpoint.
 fn restored(ledger: &Ledger) -> Ledger {
     let (state, records) = ledger.checkpoint().expect("a state");
@@ -68,13 +52,7 @@ fn each_context_takes_its_own_along() {
     made(&mut story, Object::Library, 9);
     made(&mut story, Object::Graph, 10);
     for handle in [3, 4] {
-        does(
-            &mut story,
-            DeedKind::MadeIn,
-            handle,
-            Object::Stream as u64,
-            OWN,
-        );
+        story.does(DeedKind::MadeIn, handle, Object::Stream as u64, OWN);
     }
     story.happens(
         1,
@@ -83,8 +61,8 @@ fn each_context_takes_its_own_along() {
             value: 1024,
         },
     );
-    does(&mut story, DeedKind::LimitIn, 0, 4096, OWN);
-    does(&mut story, DeedKind::LimitIn, 0, 8192, OWN);
+    story.does(DeedKind::LimitIn, 0, 4096, OWN);
+    story.does(DeedKind::LimitIn, 0, 8192, OWN);
     story.happens(
         3,
         What::Destroyed {
@@ -134,7 +112,7 @@ fn a_primary_context_of_another_device_stays() {
         story.happens(1, What::ContextCreate { context, explicit });
         made(&mut story, Object::Stream, context);
     }
-    does(&mut story, DeedKind::ContextGone, 0, 0, 0);
+    story.does(DeedKind::ContextGone, 0, 0, 0);
     assert_eq!(is_gone(&story.ledger), [false, true]);
     assert_eq!(streams(&story.ledger), (1, 0, 1));
     // It comes again, and may have the value that it had.

@@ -5,7 +5,7 @@ mod common;
 use common::{MIB, Story};
 use oomhook_ledger::Ledger;
 use oomhook_ledger::pools::{PoolKind, PoolUse};
-use oomhook_trace::record::{Deed, DeedKind, Object};
+use oomhook_trace::record::{DeedKind, Object};
 use oomhook_trace::{Record, Space, What};
 
 const TAKE: u32 = 1;
@@ -60,22 +60,6 @@ fn destroyed(story: &mut Story, pool: u64) {
     );
 }
 
-fn does(story: &mut Story, kind: DeedKind, subject: u64, value: u64, other: u64) {
-    let record = Record::Deed(Deed {
-        time_ns: story.ledger.last_ns() + 1,
-        thread: story.thread,
-        device: story.device,
-        call: 1,
-        stack: 4,
-        kind: Some(kind),
-        subject,
-        value,
-        other,
-    });
-    story.ledger.apply(&record);
-    story.records.push(record);
-}
-
 fn pool(ledger: &Ledger, number: usize) -> PoolUse {
     *ledger.pools().nth(number).expect("a pool")
 }
@@ -92,12 +76,12 @@ fn blocks_belong_to_the_pool_that_was_current() {
     let mut story = Story::new();
     made(&mut story, POOL);
     take(&mut story, 0x1000, MIB, 0, 5);
-    does(&mut story, DeedKind::DefaultPool, 0x800, 0, 0);
+    story.does(DeedKind::DefaultPool, 0x800, 0, 0);
     take(&mut story, 0x2000, 2 * MIB, 0x800, 5);
     take(&mut story, 0x3000, 4 * MIB, POOL, 5);
-    does(&mut story, DeedKind::CurrentPool, POOL, 0, 0);
+    story.does(DeedKind::CurrentPool, POOL, 0, 0);
     take(&mut story, 0x4000, 8 * MIB, 0, 5);
-    does(&mut story, DeedKind::CurrentPool, 0x800, 0, 0);
+    story.does(DeedKind::CurrentPool, 0x800, 0, 0);
     take(&mut story, 0x5000, 16 * MIB, 0, 5);
     for ledger in [&restored(&story.ledger), &story.ledger] {
         let (own, default) = (pool(ledger, 0), pool(ledger, 1));
@@ -216,8 +200,8 @@ fn pools_made_without_end_take_no_memory_without_end() {
 fn an_offered_block_is_freed_once_its_free_is_not_taken_back() {
     let mut story = Story::new();
     story.malloc(TAKE, 0x10_0000, MIB);
-    does(&mut story, DeedKind::Export, 0x10_0200, 0, 77);
-    does(&mut story, DeedKind::Export, 0x10_0000, 0, 77);
+    story.does(DeedKind::Export, 0x10_0200, 0, 77);
+    story.does(DeedKind::Export, 0x10_0000, 0, 77);
     let export = |ledger: &Ledger| ledger.shares().exports()[0];
     assert_eq!(story.ledger.shares().exports().len(), 1);
     assert_eq!(
@@ -231,7 +215,7 @@ fn an_offered_block_is_freed_once_its_free_is_not_taken_back() {
     assert_eq!(export(&story.ledger).freed.map(|by| by.stack), Some(FREE));
     // Another block at the same address is another export.
     story.malloc(TAKE, 0x10_0000, 2 * MIB);
-    does(&mut story, DeedKind::Export, 0x10_0000, 0, 78);
+    story.does(DeedKind::Export, 0x10_0000, 0, 78);
     assert_eq!(story.ledger.shares().exports().len(), 2);
     assert_eq!(story.ledger.shares().exports()[1].freed, None);
 }
@@ -241,7 +225,7 @@ fn opens_and_closes_are_balanced_and_a_context_takes_the_rest() {
     let mut story = Story::new();
     for _ in 0..2 {
         story.alloc(TAKE, Space::Imported, 0x5000, MIB);
-        does(&mut story, DeedKind::Open, 0x5000, MIB, 77);
+        story.does(DeedKind::Open, 0x5000, MIB, 77);
     }
     let import = |ledger: &Ledger| ledger.shares().imports()[0];
     story.free_in(FREE, Space::Imported, 0x5000);
@@ -273,8 +257,8 @@ fn nodes_are_summed_by_place_and_launches_counted() {
             },
         );
     }
-    does(&mut story, DeedKind::Launches, 0, 100, 0);
-    does(&mut story, DeedKind::Launches, 0, 3, 0);
+    story.does(DeedKind::Launches, 0, 100, 0);
+    story.does(DeedKind::Launches, 0, 3, 0);
     let graphs = restored(&story.ledger).graphs().clone();
     let sites: Vec<_> = graphs
         .sites

@@ -138,21 +138,24 @@ impl Lines {
 mod tests {
     use super::*;
 
+    fn piece(time_ns: u64, bytes: &[u8]) -> Piece<'_> {
+        Piece {
+            stream: 1,
+            time_ns,
+            thread: 0,
+            skipped: 0,
+            is_after_gap: false,
+            begins_line: true,
+            bytes,
+        }
+    }
+
     fn lines(pieces: &[&[u8]]) -> (Vec<(String, bool)>, Lines) {
         let mut all = Vec::new();
         let mut lines = Lines::default();
         for (at, bytes) in pieces.iter().enumerate() {
-            let piece = Piece {
-                stream: 1,
-                time_ns: at as u64,
-                thread: 0,
-                skipped: 0,
-                is_after_gap: false,
-                begins_line: true,
-                bytes,
-            };
             lines.take(
-                &piece,
+                &piece(at as u64, bytes),
                 || true,
                 |line| {
                     all.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));
@@ -220,17 +223,8 @@ mod tests {
             (false, b"by itself\n"),
             (false, b"i\nj\n"),
         ] {
-            let piece = Piece {
-                stream: 1,
-                time_ns: 0,
-                thread: 0,
-                skipped: 0,
-                is_after_gap: false,
-                begins_line: true,
-                bytes,
-            };
             lines.take(
-                &piece,
+                &piece(0, bytes),
                 || is_at_once,
                 |line| {
                     found.push((String::from_utf8_lossy(&line.bytes).into_owned(), line.late));

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use oomhook_ledger::{Ledger, SpaceUse};
+use oomhook_trace::record::{Deed, DeedKind};
 use oomhook_trace::{Event, Record, Space, What};
 
 pub const MIB: u64 = 1 << 20;
@@ -36,6 +37,22 @@ impl Story {
             call: 1,
             stack,
             what,
+        });
+        self.ledger.apply(&record);
+        self.records.push(record);
+    }
+
+    pub fn does(&mut self, kind: DeedKind, subject: u64, value: u64, other: u64) {
+        let record = Record::Deed(Deed {
+            time_ns: self.ledger.last_ns() + 1,
+            thread: self.thread,
+            device: self.device,
+            call: 1,
+            stack: 4,
+            kind: Some(kind),
+            subject,
+            value,
+            other,
         });
         self.ledger.apply(&record);
         self.records.push(record);
