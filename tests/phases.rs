@@ -314,6 +314,9 @@ fn somebody_elses_injection_is_left_alone() {
         "/nsys/libToolsInjection64.so"
     );
     assert_eq!(says(&[("OOMHOOK", "0")]), "unset");
+    // Set to nothing it is set: no phases, though NVTX finds whatever is preloaded when it loads the library of no name.
+    let refuses = run("refused", &[("NVTX_INJECTION64_PATH", "")]);
+    assert_eq!(refuses.report["phases"], json!([]));
     // A child that inherits the variable and not the preload is not watched.
     let mut bare = bench.plain(&program(), &["no cuda"]);
     bare.env("NVTX_INJECTION64_PATH", &library);

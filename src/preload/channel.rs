@@ -1,5 +1,6 @@
 //! From the hooks to the writer: bounded, lock-free, and nothing is ever dropped; when it is full the sender waits.
 
+use super::cancel::NoCancel;
 use super::raw::Raw;
 use super::{state, writer};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -37,6 +38,7 @@ pub fn send(sender: &Sender<Raw>, raw: Raw) {
 
 #[cold]
 fn wait_and_send(sender: &Sender<Raw>, mut raw: Raw) {
+    let _whole = NoCancel::begin();
     let mut heartbeat = TAKEN.load(Ordering::Relaxed);
     let mut waited = Duration::ZERO;
     loop {

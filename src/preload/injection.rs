@@ -36,6 +36,16 @@ pub fn are_we_preloaded() -> bool {
     with_own_path(environment::is_preloaded).unwrap_or(false)
 }
 
+/// True if the variable is set to nothing: whoever set it so wants no injection. NVTX would load the library of no name, which to
+/// the loader is the program and all that is preloaded, and find us.
+pub fn is_refused() -> bool {
+    // SAFETY: a name that ends with NUL, and a string that does; NVTX itself has asked for it just now.
+    unsafe {
+        let value = libc::getenv(c"NVTX_INJECTION64_PATH".as_ptr());
+        !value.is_null() && *value == 0
+    }
+}
+
 fn value_of<'a>(entry: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     entry.strip_prefix(name)?.strip_prefix(b"=")
 }

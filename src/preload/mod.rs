@@ -1,6 +1,7 @@
 //! The half that lives in the watched process.
 
 mod bell;
+mod cancel;
 mod captures;
 mod channel;
 mod config;

@@ -38,7 +38,7 @@ pub struct Recorder {
     /// The process that began the recording.
     pub pid: u32,
     /// Instant 0 of all event times.
-    pub base: Instant,
+    base: Monotonic,
     /// To the writer.
     pub sender: Sender<Raw>,
     /// Stacks seen so far.
@@ -51,7 +51,28 @@ impl Recorder {
     /// Nanoseconds since the recording began.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.base.elapsed().as_nanos() as u64
+        Monotonic::now().0.saturating_sub(self.base.0)
+    }
+}
+
+/// Nanoseconds of the clock that never goes back. (`Instant` has the same and takes twice the time to subtract.)
+#[derive(Clone, Copy)]
+struct Monotonic(u64);
+
+impl Monotonic {
+    #[inline]
+    fn now() -> Monotonic {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `now` is valid for writes; this clock is always there.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        Monotonic(
+            (now.tv_sec as u64)
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(now.tv_nsec as u64),
+        )
     }
 }
 
@@ -170,7 +191,7 @@ fn begin() -> bool {
     pretend::begin(&config);
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
-        base: Instant::now(),
+        base: Monotonic::now(),
         sender,
         stacks,
         config,

@@ -1,7 +1,7 @@
 //! Words on stderr: in one piece, past all buffers of the program, and without a trace in it: no SIGPIPE where nobody
 //! listens, no cancellation, nothing into a file that has merely got the number.
 
-use super::process::NoCancel;
+use super::cancel::NoCancel;
 use super::{environment, log};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

@@ -250,6 +250,15 @@ static void no_cuda(void) {
     puts("done");
 }
 
+/* Nobody may be injected. */
+static void refused(void) {
+    REQUIRE(!nvtx_begin());
+    begin();
+    nvtx_push("train");
+    leak(3 * MIB);
+    nvtx_pop();
+}
+
 static void say_variable(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");
     puts(path != NULL ? path : "unset");
@@ -276,6 +285,6 @@ static void calls(void) {
 int main(int argc, char **argv) {
     (void)argc;
     PARTS({"marks", marks}, {"ranges", ranges}, {"kinds", kinds}, {"many", many}, {"strangers", strangers}, {"names", names}, {"dies", dies}, {"runs out", runs_out}, {"leaves", leaves}, {"no cuda", no_cuda},
-          {"variable", say_variable}, {"calls", calls});
+          {"variable", say_variable}, {"calls", calls}, {"refused", refused});
     return 0;
 }

@@ -4,27 +4,44 @@
 #![allow(
     missing_docs,
     dead_code,
+    unused_imports,
     reason = "a part of the library's modules is used"
 )]
 
 #[path = "../../src/preload"]
 mod preload {
+    pub mod cancel;
     pub mod libraries;
     pub mod loader;
     pub mod doors {
         pub mod elf;
     }
     pub mod stack {
-        mod kept;
+        pub mod kept;
         pub mod native;
         mod readable;
+        mod reads;
         mod room;
     }
 }
 
 use preload::libraries;
-use preload::stack::native::{self, Frame, Frames, MOST_FRAMES};
+use preload::stack::kept::{Kept, Zeroed};
+use preload::stack::native::{self, Frame, Frames, MOST_FRAMES, walk};
 use std::ffi::c_long;
+
+/// What a thread keeps from check to check, as it does from capture to capture.
+struct State {
+    latest: walk::Latest,
+    frames: Frames,
+}
+
+// SAFETY: a list without items, and what says of itself that it may be zeroes.
+unsafe impl Zeroed for State {}
+
+thread_local! {
+    static STATE: Kept<State> = const { Kept::new() };
+}
 
 /// Compares the two walks of the calling thread's stack. The number of frames; negative if our own walk left the stack to
 /// libgcc's.
@@ -42,16 +59,25 @@ pub extern "C" fn unwind_check() -> c_long {
     let mut theirs = Frames::new(MOST_FRAMES);
     native::libgcc::capture(&mut theirs);
     let length = theirs.len();
-    // Twice: as the rules are found, and as the cache has them.
-    for look in 0..2 {
-        let mut ours = Frames::new(MOST_FRAMES);
-        match native::walk::capture(counts.unloads, &mut ours) {
-            Ok(()) if ours[..] == theirs[..] => {}
-            Ok(()) => tell(look, &ours, &theirs),
-            Err(_) => return -(length as c_long),
-        }
-    }
-    length as c_long
+    STATE.with(|state| {
+        state.with(|state| {
+            let state = state.expect("memory");
+            // As the rules are found, as the cache has them, as what the walk reads is noted, and as it is not done at all.
+            for look in 0..4 {
+                let mut frames = Frames::new(MOST_FRAMES);
+                match walk::capture(counts.unloads, &mut frames, &mut state.latest, look == 2) {
+                    Ok(walk::Found::Frames) => state.frames = frames,
+                    Ok(walk::Found::Same) => {}
+                    Err(_) => return -(length as c_long),
+                }
+                let ours = &state.frames;
+                if ours[..] != theirs[..] {
+                    tell(look, ours, &theirs);
+                }
+            }
+            length as c_long
+        })
+    })
 }
 
 /// Compares, and expects our own walk to do it all.

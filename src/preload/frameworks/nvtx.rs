@@ -321,7 +321,7 @@ unsafe fn inject(get_export_table: Option<GetExportTable>) -> c_int {
     let Some(get_export_table) = get_export_table else {
         return 0;
     };
-    if !injection::are_we_preloaded() || !phases::are_wanted() {
+    if !injection::are_we_preloaded() || injection::is_refused() || !phases::are_wanted() {
         return 0;
     }
     // SAFETY: the contract of an injection: the table is NULL or NVTX's own.

@@ -1,10 +1,11 @@
 //! Ends that run no exit handlers: `_exit`, `_Exit` and `quick_exit`. They are exported, since glibc's are told of by nobody.
 //! (`exit` ends by glibc's own inner call, which does not come here.)
 
+use super::super::cancel::NoCancel;
 use super::super::guard::Busy;
 use super::super::state::{self, Recorder};
 use super::super::writer;
-use super::{EXIT_CODE, NoCancel, Underway, ask_and_look, end};
+use super::{EXIT_CODE, Underway, ask_and_look, end};
 use oomhook_trace::record::EndKind;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;

@@ -12,6 +12,7 @@ mod signals;
 pub use dispositions::{ask_by, in_child as signals_in_child};
 pub use signals::{is_fault, watch_again as watch_signals_again};
 
+use super::cancel::NoCancel;
 use super::devices::pools;
 use super::doors::bypass;
 use super::guard::{self, Busy, NO_ID, NO_ROW};
@@ -47,38 +48,6 @@ pub fn watch_the_end() {
         ends::watch();
         signals::watch();
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked));
-    }
-}
-
-/// Keeps the calling thread from being cancelled until dropped: our own system calls are cancellation points that the
-/// program does not have.
-pub struct NoCancel {
-    before: c_int,
-}
-
-// SAFETY: the signature of <pthread.h>.
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-/// `PTHREAD_CANCEL_DISABLE` of <pthread.h>.
-const CANCEL_DISABLE: c_int = 1;
-
-impl NoCancel {
-    /// Until the value is dropped.
-    pub fn begin() -> NoCancel {
-        let mut before = 0;
-        // SAFETY: `before` is valid for writes.
-        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
-        NoCancel { before }
-    }
-}
-
-impl Drop for NoCancel {
-    fn drop(&mut self) {
-        let mut ours = 0;
-        // SAFETY: the state that was there before.
-        unsafe { pthread_setcancelstate(self.before, &mut ours) };
     }
 }
 

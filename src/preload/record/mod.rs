@@ -19,13 +19,13 @@ pub mod pool;
 pub mod resolve;
 pub mod virtual_memory;
 
+use super::cancel::NoCancel;
 use super::costs::Measure;
 use super::costs::traffic::{Passage, Scope};
 use super::guard::{self, Busy, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use super::pretend::{self, Ask, Claim};
-use super::process::NoCancel;
 use super::raw::{NO_DEVICE, Raw};
 use super::state::{self, Recorder};
 use super::{channel, devices, stack, threads};
@@ -171,19 +171,38 @@ fn at_work(work: impl FnOnce()) {
     let _errno = Errno::keep();
     let _whole = NoCancel::begin();
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
-        state::switch_off("an error inside oomhook; recording stops here, the program goes on");
+        give_up();
     }
 }
 
 /// What a framework or the program tells on its way, outside any call of CUDA: recorded as carefully as a call is, if the
-/// process is recorded.
+/// process is recorded. It comes so often that each step counts: nothing in `work` is a cancellation point but what waits, and
+/// that sees to itself.
+#[inline]
 pub fn on_the_way(thread: &Thread, work: impl FnOnce(&'static Recorder)) {
+    struct Leave<'a>(&'a Thread);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            self.0.busy.set(false);
+        }
+    }
     if thread.busy.get() {
         return;
     }
-    if let Some(recorder) = state::recorder() {
-        at_work(|| work(recorder));
+    let Some(recorder) = state::recorder() else {
+        return;
+    };
+    thread.busy.set(true);
+    let _leave = Leave(thread);
+    let _errno = Errno::keep();
+    if std::panic::catch_unwind(AssertUnwindSafe(|| work(recorder))).is_err() {
+        give_up();
     }
+}
+
+#[cold]
+fn give_up() {
+    state::switch_off("an error inside oomhook; recording stops here, the program goes on");
 }
 
 /// Around a driver function.

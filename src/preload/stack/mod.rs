@@ -4,13 +4,13 @@ mod kept;
 mod native;
 mod python;
 mod readable;
+mod reads;
 mod room;
 
 use super::raw::Raw;
 use super::state::Recorder;
 use super::{channel, libraries};
 use kept::{Kept, Zeroed};
-use native::Frames;
 use oomhook_trace::Record;
 pub use python::words;
 use room::Room;
@@ -19,40 +19,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Most words of a stack.
 const MOST_WORDS: usize = native::MOST_FRAMES + python::MOST_FRAMES + 1;
 
-/// The two stacks of a thread.
-struct Captured {
-    frames: Frames,
-    python: python::Stack,
-}
-
 /// What a capture fills, kept for each thread.
 struct Workspace {
-    /// This capture's and the latest one's, in turn.
-    captured: [Captured; 2],
+    native: native::Captures,
+    python: python::Captures,
     words: Room<u64, MOST_WORDS>,
-    latest: Latest,
-}
-
-/// The latest capture: in a loop the next one is the same, and need be neither merged nor looked up.
-#[derive(Clone, Copy, Default)]
-struct Latest {
-    /// Which of the two it is.
-    turn: usize,
-    /// Its reference; 0 if there is none.
-    reference: u32,
+    /// Reference of the latest capture; 0 if there is none. In a loop the next one is the same, and need be neither merged nor
+    /// looked up.
+    latest: u32,
+    /// The loaded objects were those of this generation.
     generation: u32,
 }
 
-impl Captured {
-    fn is(&self, other: &Captured) -> bool {
-        self.frames[..] == other.frames[..]
-            && self.frames.is_cut() == other.frames.is_cut()
-            && self.python.frames() == other.python.frames()
-            && self.python.evaluation == other.python.evaluation
-    }
-}
-
-// SAFETY: lists without items.
+// SAFETY: numbers, and lists without items.
 unsafe impl Zeroed for Workspace {}
 
 thread_local! {
@@ -76,26 +55,25 @@ pub fn capture(recorder: &Recorder) -> u32 {
 fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
     let config = &recorder.config;
     let Workspace {
-        captured,
+        native,
+        python,
         words,
         latest,
+        generation,
     } = workspace;
     let counts = libraries::now();
-    let turn = 1 - latest.turn;
-    let Captured { frames, python } = &mut captured[turn];
-    frames.reset(config.depth);
+    let mut is_known = *latest != 0 && *generation == counts.generation;
     if config.native_stacks {
-        native::capture(counts.unloads, frames);
+        is_known &= native.take(counts.unloads, config.depth);
     }
-    python.clear();
     if config.python_stacks {
-        python::capture(recorder, counts.generation, python);
+        is_known &= python.take(recorder, counts.generation);
     }
-    let is_known = latest.reference != 0 && latest.generation == counts.generation;
-    if is_known && captured[turn].is(&captured[latest.turn]) {
-        return latest.reference;
+    if is_known {
+        return *latest;
     }
-    let Captured { frames, python } = &captured[turn];
+    *latest = 0;
+    let (frames, python) = (native.frames(), python.stack());
     words.reset(MOST_WORDS);
     python::merge::merge(frames, python.frames(), &python.evaluation, |word| {
         words.push(word);
@@ -106,12 +84,9 @@ fn fill(recorder: &Recorder, workspace: &mut Workspace) -> u32 {
     if frames.is_cut() {
         words.push(python::words::CUT);
     }
-    *latest = Latest {
-        turn,
-        reference: recorder.stacks.intern(counts.generation, words),
-        generation: counts.generation,
-    };
-    latest.reference
+    *latest = recorder.stacks.intern(counts.generation, words);
+    *generation = counts.generation;
+    *latest
 }
 
 #[cold]

@@ -20,6 +20,7 @@ pub use disk::plain;
 pub use failures::framework_gave_up;
 pub use file::names;
 
+use super::cancel::NoCancel;
 use super::captures::graphs;
 use super::channel::TAKEN;
 use super::config::Keep;
@@ -187,6 +188,7 @@ pub fn flush_at_the_end() {
         return;
     }
     let begin = Instant::now();
+    let _whole = NoCancel::begin();
     catch_up(left);
     SPENT_NS.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
 }

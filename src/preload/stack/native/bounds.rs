@@ -75,6 +75,12 @@ pub fn of(stack: u64) -> Option<Bounds> {
     }
 }
 
+/// True if this stack pointer, which has bounds, is in the thread's own stack.
+#[inline]
+pub fn is_own(stack: u64) -> bool {
+    OWN.get().bounds.holds(stack, 1)
+}
+
 /// True if the stack has so many bytes left below the caller's frame.
 #[inline]
 pub fn has_room(bytes: u64) -> bool {

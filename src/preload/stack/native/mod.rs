@@ -5,6 +5,7 @@
 mod bounds;
 #[cfg(target_arch = "x86_64")]
 mod cache;
+mod captures;
 #[cfg(target_arch = "x86_64")]
 mod expression;
 pub mod libgcc;
@@ -18,6 +19,7 @@ pub mod unwind_info;
 pub mod walk;
 
 use super::room::Room;
+pub use captures::Captures;
 
 /// A native frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,19 +35,6 @@ pub const MOST_FRAMES: usize = oomhook_report::settings::MOST_FRAMES;
 
 /// The frames of a stack, innermost first.
 pub type Frames = Room<Frame, MOST_FRAMES>;
-
-/// Fills `to` with frames, innermost first, without our own ones. `unloads` is the loader's count of objects that went.
-#[inline]
-pub fn capture(unloads: u32, to: &mut Frames) {
-    #[cfg(target_arch = "x86_64")]
-    if walk::capture(unloads, to).is_ok() {
-        return;
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = unloads;
-    to.clear();
-    libgcc::capture(to);
-}
 
 /// True if the thread's stack has room for a capture. (Of a coroutine's stack nobody knows the size: the kernel is asked.)
 #[inline]

@@ -1,6 +1,8 @@
 //! Our own walk: from frame to frame by cached rules, with two or three loads a frame. It reads only the calling
 //! thread's stack, within its bounds, and gives the whole stack up when it meets what it does not understand.
 
+use super::super::kept::Zeroed;
+use super::super::reads::Reads;
 use super::bounds::{self, Bounds};
 use super::cache::RULES;
 use super::remembered::{self, Memory, Position, Registers, Saved};
@@ -17,9 +19,103 @@ pub struct NotUnderstood;
 /// Most frames that are passed without being kept: our own, below a hook.
 const MOST_OWN: usize = 32;
 
-/// Fills `to` with the frames of the calling thread, innermost first, without our own.
+/// What a walk depends on: where it starts, and what it reads.
+pub struct Latest {
+    start: Registers,
+    /// The frame pointer at the start leads somewhere. (Most functions keep any value there.)
+    is_frame_used: bool,
+    unloads: u32,
+    reads: Reads,
+}
+
+// SAFETY: numbers, and no walk's reads.
+unsafe impl Zeroed for Latest {}
+
+impl Latest {
+    /// No walk is known any more.
+    pub fn forget(&mut self) {
+        self.reads.clear();
+    }
+
+    #[inline]
+    fn is(&self, start: Registers, unloads: u32) -> bool {
+        self.start.stack == start.stack
+            && self.start.pc == start.pc
+            && self.unloads == unloads
+            && (self.start.frame == start.frame || !self.is_frame_used)
+            && self.reads.are_the_same()
+    }
+}
+
+/// Takes down what a walk depends on.
+trait Notes {
+    /// A slot that leads to the caller.
+    fn read(&mut self, at: u64, value: u64);
+    /// The caller's frame pointer was in this slot.
+    fn saved(&mut self, at: u64, value: u64);
+    /// The frame pointer leads to the caller.
+    fn uses_frame(&mut self);
+    /// The walk depends on something else.
+    fn spoil(&mut self);
+}
+
+/// Nothing is taken down.
+impl Notes for () {
+    #[inline(always)]
+    fn read(&mut self, _: u64, _: u64) {}
+    #[inline(always)]
+    fn saved(&mut self, _: u64, _: u64) {}
+    #[inline(always)]
+    fn uses_frame(&mut self) {}
+    #[inline(always)]
+    fn spoil(&mut self) {}
+}
+
+struct Noted<'a> {
+    latest: &'a mut Latest,
+    /// Where the frame pointer was found; `None` as long as it is the start's.
+    frame: Option<(u64, u64)>,
+}
+
+impl Notes for Noted<'_> {
+    fn read(&mut self, at: u64, value: u64) {
+        self.latest.reads.note(at, 8, value);
+    }
+
+    fn saved(&mut self, at: u64, value: u64) {
+        self.frame = Some((at, value));
+    }
+
+    fn uses_frame(&mut self) {
+        match self.frame {
+            Some((at, value)) => self.latest.reads.note(at, 8, value),
+            None => self.latest.is_frame_used = true,
+        }
+    }
+
+    fn spoil(&mut self) {
+        self.latest.reads.spoil();
+    }
+}
+
+/// Whether a walk must be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The same frames as at the latest walk; nothing was filled.
+    Same,
+    /// The frames were filled.
+    Frames,
+}
+
+/// Fills `to` with the frames of the calling thread, innermost first, without our own, if they may be others than at the
+/// latest walk. What the walk depends on is noted in `latest` if the stack `repeats`.
 #[inline(never)]
-pub fn capture(unloads: u32, to: &mut Frames) -> Result<(), NotUnderstood> {
+pub fn capture(
+    unloads: u32,
+    to: &mut Frames,
+    latest: &mut Latest,
+    repeats: bool,
+) -> Result<Found, NotUnderstood> {
     let (pc, stack, frame): (u64, u64, u64);
     // SAFETY: reads three registers; nothing is changed.
     unsafe {
@@ -34,20 +130,33 @@ pub fn capture(unloads: u32, to: &mut Frames) -> Result<(), NotUnderstood> {
         );
     }
     let start = Registers { pc, stack, frame };
-    remembered::with(|memory| {
-        let bounds = bounds::of(start.stack).ok_or(NotUnderstood)?;
-        let mut walk = Walk {
-            at: start,
-            behind: 0,
-            bounds,
-            own: libraries::own_range(),
-            to,
-        };
-        match memory {
-            Some(memory) => walk.with_memory(memory, unloads),
-            None => walk.without_memory(unloads),
-        }
-    })
+    // (Noted are walks within the thread's own stack alone, which stays.)
+    if latest.is(start, unloads) {
+        return Ok(Found::Same);
+    }
+    latest.forget();
+    let bounds = bounds::of(start.stack).ok_or(NotUnderstood)?;
+    let mut walk = Walk {
+        at: start,
+        behind: 0,
+        bounds,
+        own: libraries::own_range(),
+        to,
+        notes: (),
+    };
+    if repeats && bounds::is_own(start.stack) {
+        latest.start = start;
+        latest.is_frame_used = false;
+        latest.unloads = unloads;
+        walk.noting(latest).without_memory(unloads)?;
+        latest.reads.end();
+        return Ok(Found::Frames);
+    }
+    remembered::with(|memory| match memory {
+        Some(memory) => walk.with_memory(memory, unloads),
+        None => walk.without_memory(unloads),
+    })?;
+    Ok(Found::Frames)
 }
 
 /// Reads a slot of the stack.
@@ -62,22 +171,17 @@ fn slot(bounds: Bounds, at: u64) -> Option<u64> {
     Some(unsafe { at.read_unaligned() })
 }
 
-#[inline]
-fn rule_of(pc: u64, unloads: u32) -> Rule {
-    RULES.get(pc, unloads).unwrap_or_else(|| learn(pc, unloads))
-}
-
 #[cold]
-fn learn(pc: u64, unloads: u32) -> Rule {
+fn learn(pc: u64, unloads: u32) -> unwind_info::Found {
     let found = unwind_info::find(pc);
     if found.lasts {
         RULES.put(pc, unloads, found.rule);
     }
-    found.rule
+    found
 }
 
 /// A walk under way.
-struct Walk<'a> {
+struct Walk<'a, N> {
     /// The frame that the walk has come to.
     at: Registers,
     /// What is subtracted to find its rule. A return address points behind its call; a program counter (ours, or where a
@@ -86,6 +190,7 @@ struct Walk<'a> {
     bounds: Bounds,
     own: Range<usize>,
     to: &'a mut Frames,
+    notes: N,
 }
 
 /// What one step outwards led to.
@@ -96,7 +201,46 @@ enum Step {
     End,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a, ()> {
+    /// The same walk, taking down what it reads.
+    fn noting(self, latest: &'a mut Latest) -> Walk<'a, Noted<'a>> {
+        Walk {
+            at: self.at,
+            behind: self.behind,
+            bounds: self.bounds,
+            own: self.own,
+            to: self.to,
+            notes: Noted {
+                latest,
+                frame: None,
+            },
+        }
+    }
+}
+
+impl<N: Notes> Walk<'_, N> {
+    /// Reads a slot of the stack.
+    #[inline]
+    fn slot(&mut self, at: u64) -> Option<u64> {
+        let found = slot(self.bounds, at);
+        match found {
+            Some(value) => self.notes.read(at, value),
+            None => self.notes.spoil(),
+        }
+        found
+    }
+
+    #[inline]
+    fn rule_of(&mut self, pc: u64, unloads: u32) -> Rule {
+        RULES.get(pc, unloads).unwrap_or_else(|| {
+            let found = learn(pc, unloads);
+            if !found.lasts {
+                self.notes.spoil();
+            }
+            found.rule
+        })
+    }
+
     /// Keeps the frame, unless it is ours; false if there is no more room.
     #[inline]
     fn keep(&mut self) -> bool {
@@ -183,13 +327,19 @@ impl Walk<'_> {
     #[inline]
     fn step(&mut self, unloads: u32) -> Result<Step, NotUnderstood> {
         let at = self.at;
-        let rule = rule_of(at.pc.wrapping_sub(self.behind), unloads);
+        let rule = self.rule_of(at.pc.wrapping_sub(self.behind), unloads);
         self.behind = 1;
+        if matches!(rule.kind(), Kind::Base | Kind::AtBase) || rule.saved() == Save::AtBase {
+            self.notes.uses_frame();
+        }
         let cfa = match rule.kind() {
             Kind::Stack => Some(at.stack.wrapping_add(rule.cfa())),
             Kind::Base => Some(at.frame.wrapping_add(rule.cfa())),
-            Kind::AtBase => slot(self.bounds, at.frame.wrapping_add(rule.cfa())),
-            Kind::Signal => return Ok(self.interrupted()),
+            Kind::AtBase => self.slot(at.frame.wrapping_add(rule.cfa())),
+            Kind::Signal => {
+                self.notes.spoil();
+                return Ok(self.interrupted());
+            }
             Kind::Stop => None,
             Kind::Foreign => return Err(NotUnderstood),
         };
@@ -220,14 +370,19 @@ impl Walk<'_> {
     }
 
     #[inline]
-    fn saved(&self, at: u64) -> (Option<u64>, Saved) {
-        (slot(self.bounds, at), Saved::at(at))
+    fn saved(&mut self, at: u64) -> (Option<u64>, Saved) {
+        let frame = slot(self.bounds, at);
+        match frame {
+            Some(value) => self.notes.saved(at, value),
+            None => self.notes.spoil(),
+        }
+        (frame, Saved::at(at))
     }
 
     #[inline]
     fn return_address(&mut self, cfa: u64) -> Option<u64> {
         let at = cfa.wrapping_sub(8);
-        slot(self.bounds, at).or_else(|| {
+        self.slot(at).or_else(|| {
             // A function that switched stacks, or a stack larger than was looked at.
             self.bounds = self.bounds.joined(bounds::of(at)?);
             slot(self.bounds, at)

@@ -48,7 +48,7 @@ pub struct Types {
 /// The word of a frame.
 #[inline]
 pub fn word(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) -> u64 {
-    match key(layout, seen).and_then(|key| LINES.get(&key)) {
+    match key(layout, seen, Known).and_then(|key| LINES.get(&key)) {
         Some(word) => word,
         // It makes its key anew: the one here need not be in memory.
         None => resolve(recorder, layout, types, seen),
@@ -57,29 +57,36 @@ pub fn word(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) ->
 
 /// What no other code object of its interpreter has, with the line at which it begins.
 #[inline(always)]
-pub fn version(layout: &Layout, seen: &Seen) -> Option<u64> {
-    let version: u32 = Known.read(seen.code + layout.code_version?)?;
-    let first = Known.int(seen.code + layout.code_first_line)? as u32;
+pub fn version(layout: &Layout, seen: &Seen, memory: impl Memory) -> Option<u64> {
+    let version: u32 = memory.read(seen.code + layout.code_version?)?;
+    let first = memory.int(seen.code + layout.code_first_line)? as u32;
     (version != 0).then_some(u64::from(first) << 32 | u64::from(version))
 }
 
+/// Reads what tells a frame's code object apart from all others.
+pub fn tell_apart(layout: &Layout, seen: &Seen, memory: impl Memory) {
+    if version(layout, seen, memory).is_none() {
+        key(layout, seen, memory);
+    }
+}
+
 #[inline(always)]
-fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
+fn key(layout: &Layout, seen: &Seen, memory: impl Memory) -> Option<Key> {
     let code = seen.code;
     let mut key = Key {
         code,
         ip: seen.ip,
-        file: Known.word(code + layout.code_filename)?,
-        name: Known.word(code + layout.code_name)?,
-        lines: Known.word(code + layout.code_lines)?,
+        file: memory.word(code + layout.code_filename)?,
+        name: memory.word(code + layout.code_name)?,
+        lines: memory.word(code + layout.code_lines)?,
         digest: 0,
     };
-    key.digest = match version(layout, seen) {
+    key.digest = match version(layout, seen, memory) {
         // No two code objects have the same, unless there have been 2^32.
         Some(version) => version,
         None => {
-            let first = Known.int(code + layout.code_first_line)? as u32;
-            digest(layout, &key, first)?
+            let first = memory.int(code + layout.code_first_line)? as u32;
+            digest(layout, &key, first, memory)?
         }
     };
     Some(key)
@@ -87,26 +94,27 @@ fn key(layout: &Layout, seen: &Seen) -> Option<Key> {
 
 /// Of older versions: what the three objects hold, since a new one may lie exactly where an old one lay. A sum of products:
 /// none waits for another.
-fn digest(layout: &Layout, key: &Key, first: u32) -> Option<u64> {
+fn digest(layout: &Layout, key: &Key, first: u32, memory: impl Memory) -> Option<u64> {
     let mut digest = u64::from(first);
     let mut mix = |value: u64, multiplier: u64| {
         digest = digest.wrapping_add((value ^ value >> 31).wrapping_mul(multiplier));
     };
     for (text, [by_length, by_hash]) in [(key.name, MULTIPLIERS[0]), (key.file, MULTIPLIERS[1])] {
         // Length and hash lie side by side.
-        let [length, hash] = Known.words(text + layout.text_length)?;
+        let [length, hash] = memory.words(text + layout.text_length)?;
         mix(length, by_length);
         mix(hash, by_hash);
         if hash == u64::MAX {
             // Python has not hashed it yet. What tells generated files apart is at their end.
-            let (data, bytes) = text::place(layout, Known, text, length)?;
-            ends::<1>(data, bytes, by_hash, &mut mix)?;
+            let (data, bytes) = text::place(layout, memory, text, length)?;
+            ends::<1>(data, bytes, by_hash, memory, &mut mix)?;
         }
     }
-    let length = Known.word(key.lines + layout.bytes_length)?;
+    let length = memory.word(key.lines + layout.bytes_length)?;
     let [by_length, by_content] = MULTIPLIERS[2];
     mix(length, by_length);
-    ends::<4>(key.lines + layout.bytes_data, length, by_content, &mut mix)?;
+    let data = key.lines + layout.bytes_data;
+    ends::<4>(data, length, by_content, memory, &mut mix)?;
     Some(digest)
 }
 
@@ -123,19 +131,20 @@ fn ends<const FIRST: usize>(
     data: u64,
     length: u64,
     by: u64,
+    memory: impl Memory,
     mix: &mut impl FnMut(u64, u64),
 ) -> Option<()> {
     // An object's end is padded to a whole word.
     let words = length.div_ceil(8);
     if words < (FIRST as u64).max(2) {
         for at in 0..words {
-            mix(Known.word(data + at * 8)?, by.rotate_left(at as u32) | 1);
+            mix(memory.word(data + at * 8)?, by.rotate_left(at as u32) | 1);
         }
         return Some(());
     }
     // They may overlap.
-    let first: [u64; FIRST] = Known.words(data)?;
-    let [one, other]: [u64; 2] = Known.words(data + (words - 2) * 8)?;
+    let first: [u64; FIRST] = memory.words(data)?;
+    let [one, other]: [u64; 2] = memory.words(data + (words - 2) * 8)?;
     let mut at = 0;
     while at < FIRST {
         mix(first[at], by.rotate_left(at as u32) | 1);
@@ -149,7 +158,7 @@ fn ends<const FIRST: usize>(
 #[cold]
 #[inline(never)]
 fn resolve(recorder: &Recorder, layout: &Layout, types: &Types, seen: &Seen) -> u64 {
-    let Some(key) = key(layout, seen) else {
+    let Some(key) = key(layout, seen, Known) else {
         return words::frame(0, 0);
     };
     let (number, line) = match read(layout, types, &key, Known) {

@@ -1,6 +1,8 @@
 //! Reads of the interpreter's memory: plain loads, or loads that first ask the kernel whether there is anything.
 
 use super::super::readable::{PAGE, is_readable};
+use super::super::reads::Reads;
+use std::cell::RefCell;
 
 /// How memory is read.
 pub trait Memory: Copy {
@@ -62,11 +64,22 @@ pub trait Memory: Copy {
 }
 
 /// Types for which any bits are a value.
-pub trait Plain: Copy {}
-impl Plain for u64 {}
-impl Plain for i32 {}
-impl Plain for u32 {}
-impl Plain for u8 {}
+pub trait Plain: Copy {
+    /// Its bits, the lowest first.
+    fn bits(self) -> u64;
+}
+
+macro_rules! plain {
+    ($($type:ident as $unsigned:ident),*) => {
+        $(impl Plain for $type {
+            fn bits(self) -> u64 {
+                u64::from(self as $unsigned)
+            }
+        })*
+    };
+}
+
+plain!(u64 as u64, i32 as u32, u32 as u32, u8 as u8);
 
 /// Bits of a program's addresses; what lies above is the kernel's, or nobody's.
 const BITS: u32 = if cfg!(target_arch = "aarch64") {
@@ -99,6 +112,51 @@ impl Memory for Known {
     #[inline]
     fn holds(self, _: u64, _: u64) -> bool {
         true
+    }
+}
+
+/// Memory of a layout that has been checked; what is read of it is noted.
+pub struct Noted<'a>(RefCell<&'a mut Reads>);
+
+impl<'a> Noted<'a> {
+    /// Into these notes.
+    pub fn new(reads: &'a mut Reads) -> Noted<'a> {
+        Noted(RefCell::new(reads))
+    }
+
+    fn spoil<T>(&self) -> Option<T> {
+        self.0.borrow_mut().spoil();
+        None
+    }
+}
+
+impl Memory for &Noted<'_> {
+    fn holds(self, _: u64, _: u64) -> bool {
+        true
+    }
+
+    fn read<T: Plain>(self, address: u64) -> Option<T> {
+        let Some(value) = Known.read::<T>(address) else {
+            return self.spoil();
+        };
+        let mut reads = self.0.borrow_mut();
+        reads.note(address, size_of::<T>() as u64, value.bits());
+        Some(value)
+    }
+
+    fn words<const N: usize>(self, address: u64) -> Option<[u64; N]> {
+        let Some(words) = Known.words::<N>(address) else {
+            return self.spoil();
+        };
+        for (at, word) in (address..).step_by(8).zip(words) {
+            self.0.borrow_mut().note(at, 8, word);
+        }
+        Some(words)
+    }
+
+    // The notes have no room for texts.
+    fn bytes(self, _: u64, _: u64) -> Option<Vec<u8>> {
+        self.spoil()
     }
 }
 

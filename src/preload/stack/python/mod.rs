@@ -17,10 +17,11 @@ use super::super::channel;
 use super::super::raw::Raw;
 use super::super::state::Recorder;
 use super::kept::Zeroed;
+use super::reads::Reads;
 use super::room::Room;
 use find::Interpreter;
 use latest::Latest;
-use memory::{Asked, Known};
+use memory::{Asked, Known, Noted};
 use merge::Placed;
 use oomhook_trace::Record;
 use std::ops::Range;
@@ -39,18 +40,12 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 /// The Python frames of a stack.
 pub struct Stack {
     frames: Room<Placed, MOST_FRAMES>,
-    walk: Walk,
-    latest: Latest,
     /// Where the function lies that evaluates them.
     pub evaluation: Range<u64>,
 }
 
-// SAFETY: numbers, and lists without items.
-unsafe impl Zeroed for Stack {}
-
 impl Stack {
-    /// Without frames.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.frames.reset(MOST_FRAMES);
     }
 
@@ -58,23 +53,93 @@ impl Stack {
     pub fn frames(&self) -> &[Placed] {
         &self.frames
     }
+
+    fn is(&self, other: &Stack) -> bool {
+        self.frames() == other.frames() && self.evaluation == other.evaluation
+    }
 }
 
-/// Fills `to` with the calling thread's Python frames, if it has any. The loaded objects are those of this generation.
-#[inline]
-pub fn capture(recorder: &Recorder, generation: u32, to: &mut Stack) {
-    if IS_OFF.load(Ordering::Relaxed) {
-        return;
+/// What a thread keeps from capture to capture: the latest stack and the one before, so that it is seen when they are the same.
+pub struct Captures {
+    /// They take turns.
+    stacks: [Stack; 2],
+    latest: usize,
+    /// The latest was the same as the one before.
+    repeats: bool,
+    work: Work,
+    unchanged: Unchanged,
+}
+
+/// What makes frames.
+struct Work {
+    walk: Walk,
+    words: Latest,
+}
+
+// SAFETY: numbers, lists without items, and no walk's reads.
+unsafe impl Zeroed for Captures {}
+
+/// What the latest stack depends on.
+struct Unchanged {
+    /// Address of the [`Interpreter`].
+    interpreter: usize,
+    thread: u64,
+    reads: Reads,
+}
+
+impl Unchanged {
+    /// True if this interpreter would have the latest stack again.
+    #[inline]
+    fn is_the_same(&self, interpreter: &Interpreter) -> bool {
+        self.interpreter == std::ptr::from_ref(interpreter).addr()
+            && interpreter.is_initialized()
+            && interpreter.thread_state() == Some(self.thread)
+            && self.reads.are_the_same()
+            && interpreter.is_initialized()
     }
-    for interpreter in find::interpreters(generation) {
-        take(recorder, interpreter, to);
-        if !to.frames.is_empty() {
-            break;
+}
+
+impl Captures {
+    /// Takes the calling thread's Python frames, if it has any; true if they are those of the latest capture. The loaded objects
+    /// are those of this generation.
+    #[inline]
+    pub fn take(&mut self, recorder: &Recorder, generation: u32) -> bool {
+        let to = &mut self.stacks[1 - self.latest];
+        to.clear();
+        if !IS_OFF.load(Ordering::Relaxed) {
+            let mut interpreters = find::interpreters(generation);
+            let first = interpreters.next();
+            if first.is_some_and(|first| self.unchanged.is_the_same(first)) {
+                return true;
+            }
+            self.unchanged.reads.clear();
+            let mut notes = self.repeats.then_some(&mut self.unchanged);
+            for interpreter in first.into_iter().chain(interpreters) {
+                take(recorder, interpreter, &mut self.work, to, notes.take());
+                if !to.frames.is_empty() {
+                    break;
+                }
+            }
         }
+        self.latest = 1 - self.latest;
+        let [one, other] = &self.stacks;
+        self.repeats = one.is(other);
+        self.repeats
+    }
+
+    /// The latest.
+    pub fn stack(&self) -> &Stack {
+        &self.stacks[self.latest]
     }
 }
 
-fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
+fn take(
+    recorder: &Recorder,
+    interpreter: &Interpreter,
+    work: &mut Work,
+    to: &mut Stack,
+    notes: Option<&mut Unchanged>,
+) {
     if !interpreter.is_initialized() {
         return;
     }
@@ -90,14 +155,29 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     }
     let Stack {
         frames: kept,
-        walk,
-        latest,
         evaluation,
     } = to;
+    let Work {
+        walk,
+        words: latest,
+    } = work;
     walk.reset();
     latest.of_thread(thread);
     let types = &interpreter.types;
-    if interpreter.checked.load(Ordering::Relaxed) == SOUND {
+    let is_sound = interpreter.checked.load(Ordering::Relaxed) == SOUND;
+    if let Some(unchanged) = notes.filter(|_| is_sound) {
+        unchanged.interpreter = std::ptr::from_ref(interpreter).addr();
+        unchanged.thread = thread;
+        let notes = Noted::new(&mut unchanged.reads);
+        let is_whole = walk.run(layout, thread, types.code, &notes).is_ok();
+        let (inner, _, outer) = walk.finish();
+        for frame in inner.iter().chain(outer) {
+            code::tell_apart(layout, frame, &notes);
+        }
+        if is_whole && !inner.is_empty() {
+            unchanged.reads.end();
+        }
+    } else if is_sound {
         // A chain that breaks off (it never should) is good up to there.
         let _ = walk.run(layout, thread, types.code, Known);
     } else {
@@ -122,7 +202,7 @@ fn take(recorder: &Recorder, interpreter: &Interpreter, to: &mut Stack) {
     let (inner, left_out, outer) = walk.finish();
     let word = |frame| code::word(recorder, layout, types, frame);
     for (frame, distance) in inner.iter().zip((0..inner.len()).rev()) {
-        let version = code::version(layout, frame);
+        let version = code::version(layout, frame, Known);
         kept.push(Placed {
             word: latest.word(distance, frame, version, || word(frame)),
             by: frame.by,

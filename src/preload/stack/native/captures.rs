@@ -1,0 +1,54 @@
+//! A thread's native stacks: the latest and the one before, so that it is seen when they are the same.
+
+use super::super::kept::Zeroed;
+#[cfg(target_arch = "x86_64")]
+use super::walk;
+use super::{Frames, libgcc};
+
+/// What a thread keeps from capture to capture.
+pub struct Captures {
+    /// They take turns.
+    stacks: [Frames; 2],
+    latest: usize,
+    /// The latest was the same as the one before.
+    repeats: bool,
+    #[cfg(target_arch = "x86_64")]
+    walk: walk::Latest,
+}
+
+// SAFETY: numbers, lists without items, and no walk.
+unsafe impl Zeroed for Captures {}
+
+impl Captures {
+    /// Takes the calling thread's frames, innermost first, without our own ones and no more than `depth`; true if they are those
+    /// of the latest capture. `unloads` is the loader's count of objects that went.
+    #[inline]
+    pub fn take(&mut self, unloads: u32, depth: usize) -> bool {
+        let frames = &mut self.stacks[1 - self.latest];
+        frames.reset(depth);
+        #[cfg(target_arch = "x86_64")]
+        match walk::capture(unloads, frames, &mut self.walk, self.repeats) {
+            Ok(walk::Found::Same) => return true,
+            Ok(walk::Found::Frames) => {}
+            Err(walk::NotUnderstood) => {
+                self.walk.forget();
+                frames.clear();
+                libgcc::capture(frames);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = unloads;
+            libgcc::capture(frames);
+        }
+        self.latest = 1 - self.latest;
+        let [one, other] = &self.stacks;
+        self.repeats = one[..] == other[..] && one.is_cut() == other.is_cut();
+        self.repeats
+    }
+
+    /// The latest.
+    pub fn frames(&self) -> &Frames {
+        &self.stacks[self.latest]
+    }
+}
