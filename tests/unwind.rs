@@ -70,6 +70,7 @@ fn agrees(program: &Path, settings: &[(&str, &str)]) {
         ("sized", 60, 0),
         ("variable", 60, 0),
         ("realigned", 60, 0),
+        ("repeats", 91, 0),
         ("callbacks", 0, 0),
         ("functional", 40, 0),
         ("exceptions", 230, 0),

@@ -87,6 +87,30 @@ static SITE void realigned(int depth) {
     sink += (unsigned long)room[depth];
 }
 
+/* The same depth again and again, and then another function in the same place. */
+static SITE void one() {
+    check();
+    sink = sink + 1;
+}
+
+static SITE void other() {
+    check();
+    sink = sink + 2;
+}
+
+static SITE void around(void (*site)(), int times) {
+    for (int i = 0; i < times; i++) site();
+    sink = sink + 1;
+}
+
+static void repeats() {
+    for (int round = 0; round < 8; round++) {
+        around(one, 1 + round % 4);
+        around(other, 1 + round % 3);
+        for (void (*site)() : {one, other, other, one, one, one, other}) site();
+    }
+}
+
 static int compare(const void *a, const void *b) {
     check();
     return *(const int *)a - *(const int *)b;
@@ -322,6 +346,8 @@ int main(int argc, char **argv) {
     tell("variable");
     for (int depth = 0; depth < 60; depth++) realigned(depth);
     tell("realigned");
+    repeats();
+    tell("repeats");
     callbacks();
     tell("callbacks");
     for (int depth = 0; depth < 40; depth++) functional(depth, check);

@@ -3,9 +3,11 @@
 use super::{Bench, oomhook};
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// One GiB.
 pub const GIB: u64 = 1 << 30;
@@ -73,7 +75,19 @@ impl Sleeper {
     pub fn new(program: &Path) -> Sleeper {
         let mut command = Command::new(program);
         command.arg("1000").stdin(Stdio::null());
-        Sleeper(command.spawn().expect("it starts"))
+        let sleeper = Sleeper(command.spawn().expect("it starts"));
+        // The kernel lets the parent go on a moment before it gives the child its new name.
+        let own = program.file_name().expect("a name").as_bytes();
+        let named = || {
+            let name = std::fs::read(format!("/proc/{}/comm", sleeper.pid())).unwrap_or_default();
+            name.strip_suffix(b"\n")
+                .is_some_and(|name| own.starts_with(name))
+        };
+        let patience = Instant::now() + Duration::from_secs(5);
+        while !named() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sleeper
     }
 
     /// Its number.

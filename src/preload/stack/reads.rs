@@ -3,9 +3,6 @@
 
 use super::room::Room;
 
-/// Most reads that are kept; a walk with more is done each time.
-const MOST: usize = 1024;
-
 /// Some bytes of an aligned word, and what stood there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Read {
@@ -14,15 +11,15 @@ struct Read {
     value: u64,
 }
 
-/// The reads of one walk.
-pub struct Reads {
+/// The reads of one walk, at most so many: a walk with more is done each time.
+pub struct Reads<const MOST: usize> {
     list: Room<Read, MOST>,
     is_spoilt: bool,
     /// The walk has ended, and these are all of its reads.
     is_whole: bool,
 }
 
-impl Reads {
+impl<const MOST: usize> Reads<MOST> {
     /// So many bytes (1, 4 or 8) at an address were this.
     pub fn note(&mut self, at: u64, bytes: u64, value: u64) {
         let (word, shift) = (at & !7, (at & 7) * 8);
@@ -84,12 +81,14 @@ mod tests {
     use super::super::kept::Zeroed;
     use super::*;
 
-    struct Only(Reads);
+    const MOST: usize = 64;
+
+    struct Only(Reads<MOST>);
 
     // SAFETY: a list without items.
     unsafe impl Zeroed for Only {}
 
-    fn with(work: impl FnOnce(&mut Reads)) {
+    fn with(work: impl FnOnce(&mut Reads<MOST>)) {
         let kept = super::super::kept::Kept::<Only>::new();
         kept.with(|only| {
             let reads = &mut only.expect("memory").0;

@@ -8,7 +8,7 @@ use super::cache::RULES;
 use super::remembered::{self, Memory, Position, Registers, Saved};
 use super::rule::{Kind, Rule, Saved as Save};
 use super::unwind_info::{self, signal};
-use super::{Frame, Frames};
+use super::{Frame, Frames, MOST_FRAMES};
 use crate::preload::libraries;
 use std::ops::Range;
 
@@ -19,13 +19,16 @@ pub struct NotUnderstood;
 /// Most frames that are passed without being kept: our own, below a hook.
 const MOST_OWN: usize = 32;
 
+/// The reads of a walk: two for each frame.
+const MOST_READS: usize = 2 * (MOST_FRAMES + MOST_OWN);
+
 /// What a walk depends on: where it starts, and what it reads.
 pub struct Latest {
     start: Registers,
     /// The frame pointer at the start leads somewhere. (Most functions keep any value there.)
     is_frame_used: bool,
     unloads: u32,
-    reads: Reads,
+    reads: Reads<MOST_READS>,
 }
 
 // SAFETY: numbers, and no walk's reads.

@@ -116,11 +116,11 @@ impl Memory for Known {
 }
 
 /// Memory of a layout that has been checked; what is read of it is noted.
-pub struct Noted<'a>(RefCell<&'a mut Reads>);
+pub struct Noted<'a, const MOST: usize>(RefCell<&'a mut Reads<MOST>>);
 
-impl<'a> Noted<'a> {
+impl<'a, const MOST: usize> Noted<'a, MOST> {
     /// Into these notes.
-    pub fn new(reads: &'a mut Reads) -> Noted<'a> {
+    pub fn new(reads: &'a mut Reads<MOST>) -> Noted<'a, MOST> {
         Noted(RefCell::new(reads))
     }
 
@@ -130,7 +130,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-impl Memory for &Noted<'_> {
+impl<const MOST: usize> Memory for &Noted<'_, MOST> {
     fn holds(self, _: u64, _: u64) -> bool {
         true
     }

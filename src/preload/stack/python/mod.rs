@@ -34,6 +34,9 @@ pub const MOST_FRAMES: usize = walk::INNERMOST + walk::OUTERMOST + 1;
 /// `Interpreter::checked`: its frames have been found where they should be.
 const SOUND: u8 = 1;
 
+/// Reads that tell a stack from all others: seven for each frame from Python 3.12 on, some twenty before.
+const MOST_READS: usize = 1024;
+
 /// Set for good when an interpreter cannot be read.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
@@ -84,7 +87,7 @@ struct Unchanged {
     /// Address of the [`Interpreter`].
     interpreter: usize,
     thread: u64,
-    reads: Reads,
+    reads: Reads<MOST_READS>,
 }
 
 impl Unchanged {
@@ -165,17 +168,13 @@ fn take(
     latest.of_thread(thread);
     let types = &interpreter.types;
     let is_sound = interpreter.checked.load(Ordering::Relaxed) == SOUND;
-    if let Some(unchanged) = notes.filter(|_| is_sound) {
+    let mut notes = notes.filter(|_| is_sound);
+    if let Some(unchanged) = &mut notes {
         unchanged.interpreter = std::ptr::from_ref(interpreter).addr();
         unchanged.thread = thread;
-        let notes = Noted::new(&mut unchanged.reads);
-        let is_whole = walk.run(layout, thread, types.code, &notes).is_ok();
-        let (inner, _, outer) = walk.finish();
-        for frame in inner.iter().chain(outer) {
-            code::tell_apart(layout, frame, &notes);
-        }
-        if is_whole && !inner.is_empty() {
-            unchanged.reads.end();
+        let noted = Noted::new(&mut unchanged.reads);
+        if walk.run(layout, thread, types.code, &noted).is_err() {
+            unchanged.reads.spoil();
         }
     } else if is_sound {
         // A chain that breaks off (it never should) is good up to there.
@@ -200,6 +199,15 @@ fn take(
         let _ = walk.run(layout, thread, types.code, Known);
     }
     let (inner, left_out, outer) = walk.finish();
+    if let Some(unchanged) = notes {
+        let noted = Noted::new(&mut unchanged.reads);
+        for frame in inner.iter().chain(outer) {
+            code::tell_apart(layout, frame, &noted);
+        }
+        if !inner.is_empty() {
+            unchanged.reads.end();
+        }
+    }
     let word = |frame| code::word(recorder, layout, types, frame);
     for (frame, distance) in inner.iter().zip((0..inner.len()).rev()) {
         let version = code::version(layout, frame, Known);
