@@ -3,6 +3,30 @@
 
 use super::room::Room;
 
+/// Whether the reads of the next walk are worth noting: only a stack that repeats will be asked for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Repeats {
+    /// The latest stack was another one than the one before.
+    No = 0,
+    /// It was the same.
+    Yes,
+    /// It is the same, but a walk of it cannot be noted. (Tried again and again that cost more than it ever saves.)
+    InVain,
+}
+
+impl Repeats {
+    /// A stack has been taken: the same as the latest one or not, with notes (that are good for something or not) or without.
+    #[must_use]
+    pub fn after(self, is_same: bool, notes: Option<bool>) -> Repeats {
+        match (is_same, notes, self) {
+            (false, _, _) => Repeats::No,
+            (true, Some(false), _) | (true, None, Repeats::InVain) => Repeats::InVain,
+            (true, _, _) => Repeats::Yes,
+        }
+    }
+}
+
 /// Some bytes of an aligned word, and what stood there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Read {
@@ -56,6 +80,11 @@ impl<const MOST: usize> Reads<MOST> {
         self.is_whole = false;
     }
 
+    /// True if the notes are all that a walk depends on.
+    pub fn are_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// The walk has ended.
     pub fn end(&mut self) {
         self.is_whole = !self.is_spoilt;
@@ -97,6 +126,19 @@ mod tests {
             work(reads);
         });
         kept.forget();
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_tried_again_until_the_stack_is_another_one() {
+        let mut repeats = Repeats::No;
+        let mut tried = 0;
+        for is_same in [false, true, true, true, true, false, true, true] {
+            let notes = (repeats == Repeats::Yes).then_some(false);
+            tried += usize::from(notes.is_some());
+            repeats = repeats.after(is_same, notes);
+        }
+        assert_eq!(tried, 2);
+        assert_eq!(Repeats::Yes.after(true, Some(true)), Repeats::Yes);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A thread's native stacks: the latest and the one before, so that it is seen when they are the same.
 
 use super::super::kept::Zeroed;
+use super::super::reads::Repeats;
 #[cfg(target_arch = "x86_64")]
 use super::walk;
 use super::{Frames, libgcc};
@@ -10,13 +11,12 @@ pub struct Captures {
     /// They take turns.
     stacks: [Frames; 2],
     latest: usize,
-    /// The latest was the same as the one before.
-    repeats: bool,
+    repeats: Repeats,
     #[cfg(target_arch = "x86_64")]
     walk: walk::Latest,
 }
 
-// SAFETY: numbers, lists without items, and no walk.
+// SAFETY: numbers, lists without items, `Repeats::No`, and no walk.
 unsafe impl Zeroed for Captures {}
 
 impl Captures {
@@ -27,24 +27,30 @@ impl Captures {
         let frames = &mut self.stacks[1 - self.latest];
         frames.reset(depth);
         #[cfg(target_arch = "x86_64")]
-        match walk::capture(unloads, frames, &mut self.walk, self.repeats) {
-            Ok(walk::Found::Same) => return true,
-            Ok(walk::Found::Frames) => {}
-            Err(walk::NotUnderstood) => {
-                self.walk.forget();
-                frames.clear();
-                libgcc::capture(frames);
+        let notes = {
+            let is_noted = self.repeats == Repeats::Yes;
+            match walk::capture(unloads, frames, &mut self.walk, is_noted) {
+                Ok(walk::Found::Same) => return true,
+                Ok(walk::Found::Frames) => {}
+                Err(walk::NotUnderstood) => {
+                    self.walk.forget();
+                    frames.clear();
+                    libgcc::capture(frames);
+                }
             }
-        }
+            is_noted.then(|| self.walk.is_known())
+        };
         #[cfg(not(target_arch = "x86_64"))]
-        {
+        let notes = {
             let _ = unloads;
             libgcc::capture(frames);
-        }
+            None
+        };
         self.latest = 1 - self.latest;
         let [one, other] = &self.stacks;
-        self.repeats = one[..] == other[..] && one.is_cut() == other.is_cut();
-        self.repeats
+        let is_same = one[..] == other[..] && one.is_cut() == other.is_cut();
+        self.repeats = self.repeats.after(is_same, notes);
+        is_same
     }
 
     /// The latest.

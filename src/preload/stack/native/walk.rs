@@ -40,6 +40,11 @@ impl Latest {
         self.reads.clear();
     }
 
+    /// True if a walk is known.
+    pub fn is_known(&self) -> bool {
+        self.reads.are_whole()
+    }
+
     #[inline]
     fn is(&self, start: Registers, unloads: u32) -> bool {
         self.start.stack == start.stack

@@ -17,7 +17,7 @@ use super::super::channel;
 use super::super::raw::Raw;
 use super::super::state::Recorder;
 use super::kept::Zeroed;
-use super::reads::Reads;
+use super::reads::{Reads, Repeats};
 use super::room::Room;
 use find::Interpreter;
 use latest::Latest;
@@ -67,8 +67,7 @@ pub struct Captures {
     /// They take turns.
     stacks: [Stack; 2],
     latest: usize,
-    /// The latest was the same as the one before.
-    repeats: bool,
+    repeats: Repeats,
     work: Work,
     unchanged: Unchanged,
 }
@@ -79,7 +78,7 @@ struct Work {
     words: Latest,
 }
 
-// SAFETY: numbers, lists without items, and no walk's reads.
+// SAFETY: numbers, lists without items, `Repeats::No`, and no walk's reads.
 unsafe impl Zeroed for Captures {}
 
 /// What the latest stack depends on.
@@ -109,6 +108,7 @@ impl Captures {
     pub fn take(&mut self, recorder: &Recorder, generation: u32) -> bool {
         let to = &mut self.stacks[1 - self.latest];
         to.clear();
+        let mut is_noted = false;
         if !IS_OFF.load(Ordering::Relaxed) {
             let mut interpreters = find::interpreters(generation);
             let first = interpreters.next();
@@ -116,7 +116,8 @@ impl Captures {
                 return true;
             }
             self.unchanged.reads.clear();
-            let mut notes = self.repeats.then_some(&mut self.unchanged);
+            let mut notes = (self.repeats == Repeats::Yes).then_some(&mut self.unchanged);
+            is_noted = notes.is_some();
             for interpreter in first.into_iter().chain(interpreters) {
                 take(recorder, interpreter, &mut self.work, to, notes.take());
                 if !to.frames.is_empty() {
@@ -126,8 +127,10 @@ impl Captures {
         }
         self.latest = 1 - self.latest;
         let [one, other] = &self.stacks;
-        self.repeats = one.is(other);
-        self.repeats
+        let is_same = one.is(other);
+        let notes = is_noted.then(|| self.unchanged.reads.are_whole());
+        self.repeats = self.repeats.after(is_same, notes);
+        is_same
     }
 
     /// The latest.
