@@ -8,6 +8,7 @@
 //! ```
 //! `Off` is final: nothing is recorded in this process any more. While it is `Held`, whoever wants to record waits.
 
+use super::cancel::NoCancel;
 use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
@@ -112,6 +113,7 @@ pub fn recorder_at_once() -> Option<&'static Recorder> {
 /// record, and deny it.
 #[cold]
 fn after_the_hold() -> Option<&'static Recorder> {
+    let _whole = NoCancel::begin();
     let patience = Instant::now() + LONGEST_HOLD;
     while STATE.load(Ordering::Acquire) == HELD && Instant::now() < patience {
         std::thread::sleep(Duration::from_micros(100));

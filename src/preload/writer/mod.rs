@@ -6,6 +6,7 @@
 
 mod definitions;
 mod disk;
+mod ending;
 mod failures;
 mod file;
 mod header;
@@ -14,13 +15,15 @@ mod keep;
 mod now;
 mod presence;
 mod sink;
+mod tickets;
 mod translate;
 
 pub use disk::plain;
+pub use ending::{Books, Ending, finish, is_left_alone};
 pub use failures::framework_gave_up;
 pub use file::names;
+pub use tickets::{catch_up, flush_at_the_end, hurry, is_in_a_hurry, may_wait, tell_of_a_failure};
 
-use super::cancel::NoCancel;
 use super::captures::graphs;
 use super::channel::TAKEN;
 use super::config::Keep;
@@ -29,7 +32,7 @@ use super::pretend;
 use super::process;
 use super::raw::{Kind, Raw};
 use super::state::{self, Recorder};
-use super::{memory, nvml, report, thread};
+use super::{nvml, report, thread};
 use crossbeam_channel::{Receiver, TryRecvError};
 use definitions::Definitions;
 use failures::Failures;
@@ -42,7 +45,7 @@ use oomhook_trace::record::{Deed, DeedKind, EndKind};
 use oomhook_trace::{Encoder, Event, Header, Record, What};
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Sleep while the channel is empty: where the process waits for each event, busy, and after a while without events.
@@ -72,163 +75,12 @@ const LOOK_AT_FAILURES: Duration = Duration::from_millis(100);
 /// How long the end may wait for the file.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Flushes asked for, and those done. A sender that must have its event on file takes a ticket and waits.
-static FLUSH_WANTED: AtomicU64 = AtomicU64::new(0);
-static FLUSH_DONE: AtomicU64 = AtomicU64::new(0);
-
-/// The end of the process, when it has come: the writer takes it, writes the closing record and hands over its books.
-static ENDING: AtomicPtr<Ending> = AtomicPtr::new(std::ptr::null_mut());
-static BOOKS: AtomicPtr<Books> = AtomicPtr::new(std::ptr::null_mut());
-
-/// How the process ends.
-pub struct Ending {
-    /// In which way.
-    pub kind: EndKind,
-    /// Exit code, if known.
-    pub code: Option<u8>,
-    /// The thread that ends it.
-    pub thread: u32,
-}
-
-/// Set when our threads were the last ones.
-static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
-
-/// True if the process is being ended by glibc in its last thread, which is the writer's.
-pub fn is_left_alone() -> bool {
-    IS_LEFT_ALONE.load(Ordering::Acquire)
-}
-
-/// The end of a process whose threads have all ended.
-const LEFT_ALONE: Ending = Ending {
-    kind: EndKind::Exit,
-    code: Some(0),
-    thread: 0,
-};
-
-/// What a report may take: names of functions are read from large tables.
-const REPORT_NEEDS: usize = 48 << 20;
-
-/// What the writer knows at the end.
-pub struct Books {
-    /// The header as it was written.
-    pub header: Header,
-    /// The whole story.
-    pub ledger: Ledger,
-    /// Where the trace is; `None` if there is no file.
-    pub path: Option<std::path::PathBuf>,
-}
-
-impl Books {
-    /// What a report is made of; nothing if there is too little memory for one.
-    pub fn for_report(&self) -> Option<report::Books<'_>> {
-        memory::can_have(REPORT_NEEDS).then(|| report::Books {
-            header: &self.header,
-            ledger: &self.ledger,
-            path: self.path.clone(),
-        })
-    }
-}
-
 /// Opens the trace and starts the writer's thread. The file is there, with its header, before the first event: what the
 /// path and the header depend on (the folder, the environment) is the program's to change the moment we return, and its
 /// first act may be to end.
 pub fn spawn(recorder: &'static Recorder, receiver: Receiver<Raw>) -> io::Result<()> {
     let writer = Writer::new(recorder);
     thread::spawn(c"oomhook-writer", 1 << 20, move || run(writer, &receiver))
-}
-
-/// True if a failing call may wait for what is written and said of it. A program that fails again and again waits for its
-/// first failures only: of the later ones it is the same milliseconds later.
-pub fn may_wait() -> bool {
-    static RECENT: AtomicU64 = AtomicU64::new(0);
-    static SINCE: AtomicU64 = AtomicU64::new(0);
-    const MOST: u64 = 8;
-    const WINDOW_NS: u64 = 1_000_000_000;
-    let Some(recorder) = state::recorder() else {
-        return false;
-    };
-    let now = recorder.now();
-    if now.saturating_sub(SINCE.load(Ordering::Relaxed)) > WINDOW_NS {
-        SINCE.store(now, Ordering::Relaxed);
-        RECENT.store(0, Ordering::Relaxed);
-    }
-    RECENT.fetch_add(1, Ordering::Relaxed) < MOST
-}
-
-/// Has everything sent so far written to the file, and what is to be said at once of a failure said; waits for it, but no
-/// longer than `patience`.
-pub fn tell_of_a_failure(patience: Duration) {
-    catch_up(patience);
-}
-
-/// Set when the first exit handler has run: from then on the process may be gone at any moment, without another word.
-static IS_IN_A_HURRY: AtomicBool = AtomicBool::new(false);
-
-/// What waiting for the file may cost the end of the process in all.
-const HURRY: Duration = Duration::from_millis(250);
-
-/// True if each event is to be in the file before its call returns.
-#[inline]
-pub fn is_in_a_hurry() -> bool {
-    IS_IN_A_HURRY.load(Ordering::Relaxed)
-}
-
-/// From now on each event is in the file before its call returns, as long as that does not add up.
-pub fn hurry() {
-    IS_IN_A_HURRY.store(true, Ordering::Release);
-}
-
-/// Waits until everything sent so far is in the file, if the end of the process has not waited long enough already.
-#[cold]
-pub fn flush_at_the_end() {
-    static SPENT_NS: AtomicU64 = AtomicU64::new(0);
-    let left = HURRY.saturating_sub(Duration::from_nanos(SPENT_NS.load(Ordering::Relaxed)));
-    if left.is_zero() {
-        IS_IN_A_HURRY.store(false, Ordering::Release);
-        return;
-    }
-    let begin = Instant::now();
-    let _whole = NoCancel::begin();
-    catch_up(left);
-    SPENT_NS.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-}
-
-/// Waits until the writer has taken everything sent so far and it is in the file, but no longer than `patience`.
-pub fn catch_up(patience: Duration) {
-    let ticket = FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1;
-    let deadline = Instant::now() + patience;
-    while FLUSH_DONE.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on()
-    {
-        std::thread::sleep(Duration::from_micros(100));
-    }
-}
-
-/// Ends the trace and takes the books; `None` if the writer does not answer in time.
-pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
-    let ending = Box::into_raw(Box::new(ending));
-    let first = ENDING.compare_exchange(
-        std::ptr::null_mut(),
-        ending,
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    );
-    if first.is_err() {
-        // SAFETY: it was not published.
-        drop(unsafe { Box::from_raw(ending) });
-        return None;
-    }
-    let deadline = Instant::now() + patience;
-    loop {
-        let books = BOOKS.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        if !books.is_null() {
-            // SAFETY: leaked by the writer, and taken here by the swap alone.
-            return Some(unsafe { Box::from_raw(books) });
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
 }
 
 fn run(mut writer: Writer, receiver: &Receiver<Raw>) {
@@ -282,7 +134,7 @@ struct Writer {
 impl Writer {
     fn new(recorder: &'static Recorder) -> Writer {
         let header = header::make(recorder);
-        let output = Output::open(recorder, &header, &FLUSH_DONE);
+        let output = Output::open(recorder, &header, &tickets::SERVED);
         let segment = match recorder.config.keep {
             Keep::Bytes(bytes) => (bytes / SEGMENTS_KEPT).clamp(SMALLEST_SEGMENT, SEGMENT),
             _ => SEGMENT,
@@ -344,7 +196,7 @@ impl Writer {
             self.count_launches();
             self.hear_signal();
             if serving.is_none() {
-                let wanted = FLUSH_WANTED.load(Ordering::Acquire);
+                let wanted = tickets::newest();
                 if wanted > self.served {
                     serving = Some((wanted, taken + receiver.len() as u64));
                 }
@@ -359,7 +211,7 @@ impl Writer {
                 self.report_now(ticket);
                 self.served = ticket;
                 if !self.output.flush(ticket) {
-                    FLUSH_DONE.store(ticket, Ordering::Release);
+                    tickets::SERVED.store(ticket, Ordering::Release);
                 }
                 serving = None;
             } else if self.is_due() {
@@ -377,10 +229,9 @@ impl Writer {
             }
             if looks > 0 {
                 // Whatever was sent before the end is in by now: the channel has been seen empty after it.
-                let ending = ENDING.load(Ordering::Acquire);
-                if !ending.is_null() && receiver.is_empty() {
-                    // SAFETY: published by `finish` and read by this thread alone; `finish` never frees it.
-                    let ending = unsafe { &*ending };
+                if let Some(ending) = ending::asked()
+                    && receiver.is_empty()
+                {
                     self.close(ending);
                     return self.look_after_the_end(ending.thread);
                 }
@@ -399,9 +250,9 @@ impl Writer {
                 }
                 if looks % ALONE_LOOKS == 0 && looks >= IDLE_LOOKS && thread::are_alone() {
                     // glibc ends the process with its last thread, as by `exit(0)`: ours must not keep it.
-                    IS_LEFT_ALONE.store(true, Ordering::Release);
+                    ending::leave_alone();
                     nvml::leave();
-                    self.close(&LEFT_ALONE);
+                    self.close(&ending::LEFT_ALONE);
                     return;
                 }
                 std::thread::sleep(match looks {
@@ -650,12 +501,11 @@ impl Writer {
         };
         self.put_end(ending.thread, what);
         self.tell();
-        let books = Books {
+        ending::hand_over(Books {
             header: self.header.clone(),
             ledger: std::mem::take(&mut self.ledger),
             path: self.output.path(),
-        };
-        BOOKS.store(Box::into_raw(Box::new(books)), Ordering::Release);
+        });
     }
 
     /// Waits until the thread that ends the process has printed its report. If it hangs, ends the process; if a signal ends

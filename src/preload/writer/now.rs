@@ -2,7 +2,7 @@
 
 use super::super::config::ReportTo;
 use super::super::{memory, on_demand, state};
-use super::{Books, FLUSH_WANTED, Writer};
+use super::{Books, Writer, tickets};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where no events are kept, the state is wanted in the file.
@@ -18,7 +18,7 @@ const REPORT: usize = 48 << 20;
 pub fn bring_up_to_date() -> u64 {
     STATE_WANTED.store(true, Ordering::Release);
     WORDS_WANTED.store(true, Ordering::Release);
-    FLUSH_WANTED.fetch_add(1, Ordering::AcqRel) + 1
+    tickets::take()
 }
 
 impl Writer {
