@@ -11,13 +11,18 @@ use std::process::Command;
 
 const ROUNDS: usize = 7;
 type Settings = &'static [(&'static str, &'static str)];
-const CASES: [(&str, Option<Settings>); 6] = [
-    ("without the library", None),
-    ("OOMHOOK_TENSORS=off", Some(&[("OOMHOOK_TENSORS", "off")])),
-    ("stacks off", Some(&[("OOMHOOK_STACKS", "off")])),
-    ("native", Some(&[("OOMHOOK_STACKS", "native")])),
-    ("python", Some(&[("OOMHOOK_STACKS", "python")])),
-    ("native,python", Some(&[])),
+const CASES: [(&str, Option<Settings>, bool); 7] = [
+    ("without the library", None, false),
+    (
+        "OOMHOOK_TENSORS=off",
+        Some(&[("OOMHOOK_TENSORS", "off")]),
+        false,
+    ),
+    ("stacks off", Some(&[("OOMHOOK_STACKS", "off")]), false),
+    ("native", Some(&[("OOMHOOK_STACKS", "native")]), false),
+    ("python", Some(&[("OOMHOOK_STACKS", "python")]), false),
+    ("native,python", Some(&[]), false),
+    ("the same, two stacks in turn", Some(&[]), true),
 ];
 
 fn build(folder: &Path, source: &str, name: &str, flags: &[&str]) {
@@ -59,14 +64,14 @@ fn main() {
     println!(
         "nanoseconds per block handed out and taken back, median of {ROUNDS} runs, best in brackets"
     );
-    for (name, settings) in CASES {
+    for (name, settings, in_turn) in CASES {
         let mut runs: Vec<f64> = (0..ROUNDS)
             .map(|_| {
                 let mut command = Command::new(&python);
                 command
                     .arg(&script)
                     .args(["libpairs.so", "libblocks.so"].map(|name| folder.join(name)))
-                    .arg("10")
+                    .args(["10", if in_turn { "1" } else { "0" }])
                     .env("LD_LIBRARY_PATH", folder);
                 if let Some(settings) = settings {
                     command
@@ -83,6 +88,6 @@ fn main() {
             })
             .collect();
         runs.sort_by(f64::total_cmp);
-        println!("{name:<22} {:>6.0} ({:.0})", runs[ROUNDS / 2], runs[0]);
+        println!("{name:<28} {:>6.0} ({:.0})", runs[ROUNDS / 2], runs[0]);
     }
 }

@@ -41,7 +41,8 @@ __attribute__((noinline)) static int hand_out(int depth, uintptr_t at) {
     return below + 1;
 }
 
-double blocks(int count, int depth) {
+/* In turn from two depths, if asked to: then no stack is the latest one again. */
+double blocks(int count, int depth, int in_turn) {
     enum { ROUNDS = 31 };
     double samples[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
@@ -50,7 +51,7 @@ double blocks(int count, int depth) {
         double start = now();
         for (int pair = 0; pair < count; pair++) {
             uintptr_t at = 0x7f0000000000 + ((uintptr_t)(pair & 63) << 21);
-            hand_out(depth, at);
+            hand_out(depth - (in_turn & pair), at);
             report((void *)at, -(1 << 20), 0, 2 << 20, (Device){1, 0});
         }
         samples[round] = (now() - start) / count;
