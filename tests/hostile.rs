@@ -196,6 +196,10 @@ fn a_pending_cancellation_waits_for_the_program() {
         .is("/totals/failed_allocs", 1)
         .is("/oom/0/requested_bytes", 1024 * GIB)
         .is("/devices/0/live_bytes", 3 * MIB);
+
+    let ran = both_say(&program(), "cancelled in reports", 4, "0\n");
+    is_complete(&ran, 4);
+    ran.is("/devices/0/tensors/allocs", 8000);
 }
 
 // --- output and descriptors ---

@@ -248,7 +248,7 @@ fn code_that_lies_where_other_code_lay_has_its_own_names_and_lines() {
 fn a_stack_that_repeats_and_then_differs_is_another_one() {
     for python in known() {
         for settings in [&[][..], &[("OOMHOOK_STACKS", "python")]] {
-            equals_the_witness(python, &python.run("repeats.py", &[], settings), 171);
+            equals_the_witness(python, &python.run("repeats.py", &[], settings), 70);
         }
     }
 }

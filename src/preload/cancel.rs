@@ -1,6 +1,7 @@
 //! Cancellation: a thread of the program may be cancelled in its own calls, never in ours.
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 /// Keeps the calling thread from being cancelled until dropped: our own system calls are cancellation points that the
 /// program does not have.
@@ -32,4 +33,11 @@ impl Drop for NoCancel {
         // SAFETY: the state that was there before.
         unsafe { pthread_setcancelstate(self.before, &mut ours) };
     }
+}
+
+/// Sleeps, without being a cancellation point. (Whatever of ours waits is reached by calls that are none, with frames of ours and of
+/// Rust's above it through which no thread may be unwound: that ends the process.)
+pub fn sleep(duration: Duration) {
+    let _whole = NoCancel::begin();
+    std::thread::sleep(duration);
 }

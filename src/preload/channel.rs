@@ -1,6 +1,6 @@
 //! From the hooks to the writer: bounded, lock-free, and nothing is ever dropped; when it is full the sender waits.
 
-use super::cancel::NoCancel;
+use super::cancel;
 use super::raw::Raw;
 use super::{state, writer};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -38,11 +38,10 @@ pub fn send(sender: &Sender<Raw>, raw: Raw) {
 
 #[cold]
 fn wait_and_send(sender: &Sender<Raw>, mut raw: Raw) {
-    let _whole = NoCancel::begin();
     let mut heartbeat = TAKEN.load(Ordering::Relaxed);
     let mut waited = Duration::ZERO;
     loop {
-        std::thread::sleep(NAP);
+        cancel::sleep(NAP);
         match sender.try_send(raw) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => return,
             Err(TrySendError::Full(back)) => raw = back,

@@ -1,7 +1,7 @@
 //! The list of loaded objects, read so that a fork cannot copy the list's lock while it is held: glibc does not release it in
 //! the child, where the next `dl_iterate_phdr` (an exception's unwinding, say) would wait for ever.
 
-use super::cancel::NoCancel;
+use super::cancel;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -43,11 +43,10 @@ fn begin() {
 
 #[cold]
 fn give_way() {
-    let _whole = NoCancel::begin();
     let patience = Instant::now() + PATIENCE;
     while FORKING.load(Ordering::Acquire) && Instant::now() < patience {
         READING.fetch_sub(1, Ordering::AcqRel);
-        std::thread::sleep(Duration::from_micros(20));
+        cancel::sleep(Duration::from_micros(20));
         READING.fetch_add(1, Ordering::AcqRel);
     }
 }

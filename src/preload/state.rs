@@ -8,7 +8,7 @@
 //! ```
 //! `Off` is final: nothing is recorded in this process any more. While it is `Held`, whoever wants to record waits.
 
-use super::cancel::NoCancel;
+use super::cancel;
 use super::config::Config;
 use super::intern::Interner;
 use super::raw::Raw;
@@ -113,10 +113,9 @@ pub fn recorder_at_once() -> Option<&'static Recorder> {
 /// record, and deny it.
 #[cold]
 fn after_the_hold() -> Option<&'static Recorder> {
-    let _whole = NoCancel::begin();
     let patience = Instant::now() + LONGEST_HOLD;
     while STATE.load(Ordering::Acquire) == HELD && Instant::now() < patience {
-        std::thread::sleep(Duration::from_micros(100));
+        cancel::sleep(Duration::from_micros(100));
     }
     if is_on() { last_recorder() } else { None }
 }
@@ -164,7 +163,7 @@ pub fn start() {
             // Bounded, so that a thread that died while starting cannot hang the others.
             let patience = Instant::now() + Duration::from_secs(5);
             while STATE.load(Ordering::Acquire) == STARTING && Instant::now() < patience {
-                std::thread::sleep(Duration::from_micros(50));
+                cancel::sleep(Duration::from_micros(50));
             }
         }
         Err(_) => {}

@@ -177,6 +177,45 @@ static void cancelled_out_of_memory(void) {
     cancelled(1024 * GIB);
 }
 
+/* What PyTorch's cache reports of a block is no cancellation point, however many threads want memory of ours at once. */
+typedef void report_t(void *, size_t, size_t, size_t, size_t);
+static report_t *report;
+static int cancelled_inside;
+
+static void *report_while_cancelled(void *waits) {
+    int state;
+    while (__atomic_load_n((int *)waits, __ATOMIC_ACQUIRE)) {
+    }
+    report((void *)0x10000, 512, 512, 512, 1);
+    CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state));
+    return NULL;
+}
+
+static void *cancels_reports(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 500; i++) {
+        pthread_t thread;
+        int waits = 1;
+        void *result = NULL;
+        CHECK(pthread_create(&thread, NULL, report_while_cancelled, &waits));
+        CHECK(pthread_cancel(thread));
+        __atomic_store_n(&waits, 0, __ATOMIC_RELEASE);
+        CHECK(pthread_join(thread, &result));
+        if (result == PTHREAD_CANCELED) __atomic_fetch_add(&cancelled_inside, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+static void cancelled_in_reports(void) {
+    pthread_t threads[16];
+    take(1 * MIB);
+    report = (report_t *)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    for (int i = 0; report != NULL && i < 16; i++) CHECK(pthread_create(&threads[i], NULL, cancels_reports, NULL));
+    for (int i = 0; report != NULL && i < 16; i++) CHECK(pthread_join(threads[i], NULL));
+    printf("%d\n", cancelled_inside);
+    code = 4;
+}
+
 /* --- exit inside a call --- */
 
 static void exit_now(int signal) {
@@ -319,6 +358,7 @@ int main(int argc, char **argv) {
           {"grows the environment", grows_the_environment}, {"goes elsewhere", goes_elsewhere},
           {"cancelled at first", cancelled_at_first},
           {"cancelled out of memory", cancelled_out_of_memory},
+          {"cancelled in reports", cancelled_in_reports},
           {"exits in a handler", exits_in_a_handler},
           {"forks past the handlers", forks_past_the_handlers},
           {"forks by system call", forks_by_system_call}, {"pending error", pending_error},

@@ -1,6 +1,7 @@
 //! Our own heap. The program's allocator may be broken, or locked for ever by a thread that a signal has ended inside it, and
 //! the trace must be closed all the same; and what we do never shows in the program's own heap.
 
+use super::super::cancel;
 use super::pages::{self, PAGE};
 use dlmalloc::{Allocator, Dlmalloc};
 use std::alloc::Layout;
@@ -114,7 +115,7 @@ impl Held {
             if looks < 50 {
                 std::thread::yield_now();
             } else {
-                std::thread::sleep(Duration::from_micros(50));
+                cancel::sleep(Duration::from_micros(50));
             }
         }
     }

@@ -5,7 +5,7 @@ mod arena;
 mod heap;
 mod pages;
 
-use super::{state, thread};
+use super::{cancel, state, thread};
 pub use heap::{hold_for_fork, release_after_fork};
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -63,7 +63,7 @@ fn from_reserve(layout: Layout) -> *mut u8 {
     if ours {
         // Nothing can be done any more, and the program does not need this thread.
         loop {
-            std::thread::sleep(std::time::Duration::from_secs(3600));
+            cancel::sleep(std::time::Duration::from_secs(3600));
         }
     }
     std::ptr::null_mut()

@@ -7,6 +7,7 @@
 mod library;
 
 use super::bell::Bell;
+use super::cancel;
 use super::costs::contexts::Coming;
 use super::costs::traffic::Quiet;
 use super::devices::pools;
@@ -111,7 +112,7 @@ fn make(patience: Duration, write: bool) -> bool {
         if IS_MISSING.load(Ordering::Acquire) || Instant::now() >= deadline {
             return false;
         }
-        std::thread::sleep(Duration::from_micros(50));
+        cancel::sleep(Duration::from_micros(50));
     }
     IS_THERE.load(Ordering::Acquire)
 }

@@ -20,6 +20,7 @@ pub use ask::{Ask, Memory};
 pub use order::passed_unseen;
 pub use tracked::publish;
 
+use super::cancel;
 use super::config::Config;
 use super::devices;
 use super::record::Call;
@@ -181,7 +182,7 @@ pub fn judge(call: &Call, ask: Ask) -> Claim {
         if waits < YIELDS {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(NAP);
+            cancel::sleep(NAP);
         }
     }
 }

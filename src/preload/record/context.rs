@@ -2,6 +2,7 @@
 //! handles stay.
 
 use super::{Call, Recipe};
+use crate::preload::cancel;
 use crate::preload::costs::contexts::Coming;
 use crate::preload::costs::traffic::{Alone, Scope};
 use crate::preload::devices::Place;
@@ -85,7 +86,7 @@ fn look_after(device: u8) -> bool {
         if nvml::used_bytes(device).is_some() {
             break;
         }
-        std::thread::sleep(Duration::from_micros(500));
+        cancel::sleep(Duration::from_micros(500));
     }
     true
 }

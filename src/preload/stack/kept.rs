@@ -34,12 +34,35 @@ impl<T: Zeroed> Kept<T> {
         work(Some(unsafe { &mut *value }))
     }
 
-    /// Gives the value back; none is made any more.
-    pub fn forget(&self) {
-        let value = self.0.replace(std::ptr::dangling_mut());
-        if !value.is_null() && value != std::ptr::dangling_mut() {
-            // SAFETY: made by `make`, for this thread alone.
-            unsafe { dealloc(value.cast(), Layout::new::<T>()) };
+    fn made(&self) -> Option<*mut T> {
+        let value = self.0.get();
+        (!value.is_null() && value != std::ptr::dangling_mut()).then_some(value)
+    }
+
+    /// The value, if it has been made.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: this thread's own, made below, and lent out by this type alone.
+        self.made().map(|value| unsafe { &*value })
+    }
+
+    /// The value, if it has been made.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: as above.
+        self.made().map(|value| unsafe { &mut *value })
+    }
+
+    /// Gives the value back, after `last`; none is made any more.
+    pub fn forget(&self, last: impl FnOnce(&mut T)) {
+        let value = self.made();
+        self.0.set(std::ptr::dangling_mut());
+        if let Some(value) = value {
+            // SAFETY: made by `make`, for this thread alone, and nobody finds it any more.
+            unsafe {
+                last(&mut *value);
+                dealloc(value.cast(), Layout::new::<T>());
+            }
         }
     }
 }

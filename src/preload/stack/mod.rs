@@ -112,5 +112,10 @@ pub fn warm_up() {
 /// The calling thread ends: what was kept for it goes.
 pub fn forget() {
     native::forget();
-    WORKSPACE.with(Kept::forget);
+    WORKSPACE.with(|workspace| {
+        workspace.forget(|workspace| {
+            workspace.native.forget();
+            workspace.python.forget();
+        });
+    });
 }

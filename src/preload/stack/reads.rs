@@ -1,29 +1,56 @@
 //! What a walk has read, in order. What a walk finds depends on nothing else: if all of that is the same again, it would find the
 //! same, and need not be done.
 
+use super::kept::{Kept, Zeroed};
 use super::room::Room;
 
-/// Whether the reads of the next walk are worth noting: only a stack that repeats will be asked for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Repeats {
-    /// The latest stack was another one than the one before.
-    No = 0,
-    /// It was the same.
-    Yes,
-    /// It is the same, but a walk of it cannot be noted. (Tried again and again that cost more than it ever saves.)
-    InVain,
+/// Whether the reads of the next walk are worth noting: only a stack that repeats is ever asked for them, and to note them costs more
+/// than a walk. All zeroes at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Repeats {
+    /// How often in a row the stack was the same.
+    run: u16,
+    /// Notes that were good for nothing, as a power of two of what is waited for longer.
+    in_vain: u8,
+    /// There are notes.
+    has_notes: bool,
+    /// Walks that they have saved.
+    saved: u8,
 }
 
 impl Repeats {
-    /// A stack has been taken: the same as the latest one or not, with notes (that are good for something or not) or without.
-    #[must_use]
-    pub fn after(self, is_same: bool, notes: Option<bool>) -> Repeats {
-        match (is_same, notes, self) {
-            (false, _, _) => Repeats::No,
-            (true, Some(false), _) | (true, None, Repeats::InVain) => Repeats::InVain,
-            (true, _, _) => Repeats::Yes,
+    /// The stack was the same so often before it is noted.
+    const FIRST: u16 = 3;
+    /// Most doublings of that (768 times).
+    const MOST_IN_VAIN: u8 = 8;
+    /// Notes that save fewer walks were in vain.
+    const LEAST: u8 = 4;
+
+    /// True if the next walk is to be noted.
+    #[inline]
+    pub fn are_worth_notes(self) -> bool {
+        self.run >= Self::FIRST << self.in_vain
+    }
+
+    /// The notes have saved a walk.
+    #[inline]
+    pub fn saved(&mut self) {
+        self.saved = self.saved.saturating_add(1);
+    }
+
+    /// A walk was done: its stack is the same as the latest one or not, and was noted (wholly or not) or not.
+    pub fn walked(&mut self, is_same: bool, notes: Option<bool>) {
+        if self.has_notes && self.saved >= Self::LEAST {
+            self.in_vain = 0;
+        } else if self.has_notes || notes == Some(false) {
+            self.in_vain = Self::MOST_IN_VAIN.min(self.in_vain + 1);
         }
+        self.has_notes = notes == Some(true);
+        self.saved = 0;
+        self.run = match is_same && notes.is_none() {
+            true => self.run.saturating_add(1),
+            false => 0,
+        };
     }
 }
 
@@ -35,9 +62,14 @@ struct Read {
     value: u64,
 }
 
-/// The reads of one walk, at most so many: a walk with more is done each time.
+struct List<const MOST: usize>(Room<Read, MOST>);
+
+// SAFETY: a list without items.
+unsafe impl<const MOST: usize> Zeroed for List<MOST> {}
+
+/// The reads of one walk, at most so many: a walk with more is done each time. There is no room for them before the first.
 pub struct Reads<const MOST: usize> {
-    list: Room<Read, MOST>,
+    list: Kept<List<MOST>>,
     is_spoilt: bool,
     /// The walk has ended, and these are all of its reads.
     is_whole: bool,
@@ -55,16 +87,19 @@ impl<const MOST: usize> Reads<MOST> {
             mask: (u64::MAX >> (64 - bytes * 8)) << shift,
             value: value << shift,
         };
-        match self.list.last_mut() {
-            Some(last) if last.word == word => {
-                last.mask |= read.mask;
-                last.value |= read.value;
-            }
-            _ => {
-                if !self.list.push(read) {
-                    self.spoil();
+        let is_noted = self.list.with(|list| {
+            let Some(List(list)) = list else { return false };
+            match list.last_mut() {
+                Some(last) if last.word == word => {
+                    last.mask |= read.mask;
+                    last.value |= read.value;
+                    true
                 }
+                _ => list.push(read),
             }
+        });
+        if !is_noted {
+            self.spoil();
         }
     }
 
@@ -75,9 +110,26 @@ impl<const MOST: usize> Reads<MOST> {
 
     /// No walk's.
     pub fn clear(&mut self) {
-        self.list.reset(MOST);
+        if let Some(List(list)) = self.list.get_mut() {
+            list.clear();
+        }
         self.is_spoilt = false;
         self.is_whole = false;
+    }
+
+    /// A walk is about to be noted.
+    pub fn begin(&mut self) {
+        self.clear();
+        self.list.with(|list| match list {
+            Some(List(list)) => list.reset(MOST),
+            None => self.is_spoilt = true,
+        });
+    }
+
+    /// The thread ends: the room goes.
+    pub fn forget(&mut self) {
+        self.clear();
+        self.list.forget(|_| {});
     }
 
     /// True if the notes are all that a walk depends on.
@@ -93,52 +145,80 @@ impl<const MOST: usize> Reads<MOST> {
     /// True if the walk would find again what it found.
     #[inline]
     pub fn are_the_same(&self) -> bool {
-        self.is_whole
-            && self.list.iter().all(|read| {
-                let word = std::ptr::with_exposed_provenance::<u64>(read.word as usize);
-                // SAFETY: the walk has read some of this aligned word, so it lies in a page that was mapped then; and since all
-                // that it had read before led it here and is the same now, it would read the same place again. (`all` stops at
-                // the first that differs, and volatile reads stay in order.)
-                let now = unsafe { word.read_volatile() };
-                now & read.mask == read.value
-            })
+        if !self.is_whole {
+            return false;
+        }
+        let Some(List(list)) = self.list.get() else {
+            return false;
+        };
+        list.iter().all(|read| {
+            let word = std::ptr::with_exposed_provenance::<u64>(read.word as usize);
+            // SAFETY: the walk has read some of this aligned word, so it lies in a page that was mapped then; and since all that it
+            // had read before led it here and is the same now, it would read the same place again. (`all` stops at the first that
+            // differs, and volatile reads stay in order.)
+            let now = unsafe { word.read_volatile() };
+            now & read.mask == read.value
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kept::Zeroed;
     use super::*;
 
     const MOST: usize = 64;
 
-    struct Only(Reads<MOST>);
-
-    // SAFETY: a list without items.
-    unsafe impl Zeroed for Only {}
-
     fn with(work: impl FnOnce(&mut Reads<MOST>)) {
-        let kept = super::super::kept::Kept::<Only>::new();
-        kept.with(|only| {
-            let reads = &mut only.expect("memory").0;
-            assert!(!reads.are_the_same(), "of no walk");
-            reads.clear();
-            work(reads);
-        });
-        kept.forget();
+        let mut reads = Reads {
+            list: Kept::new(),
+            is_spoilt: false,
+            is_whole: false,
+        };
+        assert!(!reads.are_the_same(), "of no walk");
+        reads.begin();
+        work(&mut reads);
+        reads.forget();
+        assert!(!reads.are_the_same(), "of a thread that has ended");
+        reads.begin();
+        reads.end();
+        assert!(!reads.are_the_same(), "of a thread that has ended");
+    }
+
+    /// Of runs of one stack of this length: how many walks were noted, and how many these saved.
+    fn noted(run: usize, runs: usize, can_be_noted: bool) -> (usize, usize) {
+        let mut repeats = Repeats::default();
+        let (mut walks_noted, mut saved, mut has_notes) = (0, 0, false);
+        for number in 0..run * runs {
+            let is_same = number % run != 0;
+            if is_same && has_notes {
+                repeats.saved();
+                saved += 1;
+                continue;
+            }
+            let notes = repeats.are_worth_notes().then_some(can_be_noted);
+            walks_noted += usize::from(notes.is_some());
+            has_notes = notes == Some(true);
+            repeats.walked(is_same, notes);
+        }
+        (walks_noted, saved)
     }
 
     #[test]
-    fn what_cannot_be_noted_is_not_tried_again_until_the_stack_is_another_one() {
-        let mut repeats = Repeats::No;
-        let mut tried = 0;
-        for is_same in [false, true, true, true, true, false, true, true] {
-            let notes = (repeats == Repeats::Yes).then_some(false);
-            tried += usize::from(notes.is_some());
-            repeats = repeats.after(is_same, notes);
+    fn notes_are_taken_where_they_save_more_than_they_cost() {
+        // One long run: once. Shorter ones: as often as there are runs.
+        assert_eq!(noted(1000, 1, true), (1, 995));
+        assert_eq!(noted(100, 50, true), (50, 50 * 95));
+        assert_eq!(noted(1, 1000, true), (0, 0));
+        // So short that the notes come too late for most of it: hardly ever.
+        for run in 2..20 {
+            let (notes, saved) = noted(run, 10_000, true);
+            assert!(saved + 40 >= notes * 4, "{run}: {saved} by {notes}");
         }
-        assert_eq!(tried, 2);
-        assert_eq!(Repeats::Yes.after(true, Some(true)), Repeats::Yes);
+        // No notes can be taken.
+        for (run, runs) in [(2, 10_000), (5, 10_000), (100, 1000), (100_000, 1)] {
+            let (notes, _) = noted(run, runs, false);
+            assert!(notes * 100 <= run * runs, "{run}: {notes}");
+        }
     }
 
     #[test]
@@ -152,7 +232,8 @@ mod tests {
             assert!(!reads.are_the_same(), "the walk has not ended");
             reads.end();
             assert!(reads.are_the_same());
-            assert_eq!(reads.list.len(), 2, "bytes of one word are one read");
+            let length = reads.list.get().map(|list| list.0.len());
+            assert_eq!(length, Some(2), "bytes of one word are one read");
             memory[2].set(10);
             memory[1].set(0x0011_2233_ffff_66ff);
             assert!(reads.are_the_same(), "what was not read may change");

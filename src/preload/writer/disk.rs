@@ -2,6 +2,7 @@
 //! ends, and the ledger goes on without it.
 
 use super::super::bell::Bell;
+use super::super::cancel;
 use super::super::thread;
 use super::keep::Keeper;
 use super::presence::Presence;
@@ -83,7 +84,7 @@ impl Disk {
                 // The file has ended, the process has not.
                 while !super::is_left_alone() {
                     presence.keep(&mut sink);
-                    std::thread::sleep(NAP);
+                    cancel::sleep(NAP);
                 }
             }
         })?;
@@ -134,7 +135,7 @@ impl Disk {
             if !self.failures.is_empty() {
                 return true;
             }
-            std::thread::sleep(Duration::from_micros(100));
+            cancel::sleep(Duration::from_micros(100));
         }
         true
     }

@@ -1,6 +1,6 @@
 //! The end of the trace: the thread that ends the process leaves word of it, the writer closes the trace and hands its books over.
 
-use super::super::{memory, report};
+use super::super::{cancel, memory, report};
 use oomhook_ledger::Ledger;
 use oomhook_trace::Header;
 use oomhook_trace::record::EndKind;
@@ -100,6 +100,6 @@ pub fn finish(ending: Ending, patience: Duration) -> Option<Box<Books>> {
         if Instant::now() >= deadline {
             return None;
         }
-        std::thread::sleep(Duration::from_micros(200));
+        cancel::sleep(Duration::from_micros(200));
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 //! What the thread that ends the process does here is safe in a signal handler: it stores, and it sleeps.
 
+use super::super::cancel;
 use super::super::memory;
 use super::super::state::{self, Recorder};
 use oomhook_trace::record::EndKind;
@@ -85,7 +86,7 @@ fn wait_for(stage: u32, patience: Duration) -> bool {
         if Instant::now() >= deadline {
             return false;
         }
-        std::thread::sleep(Duration::from_micros(100));
+        cancel::sleep(Duration::from_micros(100));
     }
 }
 

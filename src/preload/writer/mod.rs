@@ -24,6 +24,7 @@ pub use failures::framework_gave_up;
 pub use file::names;
 pub use tickets::{catch_up, flush_at_the_end, hurry, is_in_a_hurry, may_wait, tell_of_a_failure};
 
+use super::cancel;
 use super::captures::graphs;
 use super::channel::TAKEN;
 use super::config::Keep;
@@ -255,7 +256,7 @@ impl Writer {
                     self.close(&ending::LEFT_ALONE);
                     return;
                 }
-                std::thread::sleep(match looks {
+                cancel::sleep(match looks {
                     _ if is_in_a_hurry() => SHORT_NAP,
                     0..IDLE_LOOKS => NAP,
                     _ => LONG_NAP,
@@ -457,7 +458,7 @@ impl Writer {
     /// Closes the trace and prints the report, and waits for what comes of it: nothing more, or a process that lives on.
     fn close_for_now(&mut self, receiver: &Receiver<Raw>, end: Seeming) {
         // A sender that was past the gate when it was shut has its event in by then.
-        std::thread::sleep(NAP);
+        cancel::sleep(NAP);
         while let Ok(raw) = receiver.try_recv() {
             TAKEN.fetch_add(1, Ordering::Relaxed);
             self.take(&raw);
@@ -473,7 +474,7 @@ impl Writer {
         report::print(self.recorder, &self.books());
         hold::reported();
         while hold::is_on(&end, self.recorder) {
-            std::thread::sleep(NAP);
+            cancel::sleep(NAP);
         }
         process::watch_signals_again();
         // The note stands behind the closing record and so denies it.
@@ -530,7 +531,7 @@ impl Writer {
                     hold::put_off();
                 }
             }
-            std::thread::sleep(NAP);
+            cancel::sleep(NAP);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Having what was sent in the file: whoever needs that takes a ticket and waits until the writer has served it.
 
-use super::super::cancel::NoCancel;
+use super::super::cancel;
 use super::super::state;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -70,7 +70,6 @@ pub fn flush_at_the_end() {
         return;
     }
     let begin = Instant::now();
-    let _whole = NoCancel::begin();
     catch_up(left);
     SPENT_NS.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
 }
@@ -80,6 +79,6 @@ pub fn catch_up(patience: Duration) {
     let ticket = take();
     let deadline = Instant::now() + patience;
     while SERVED.load(Ordering::Acquire) < ticket && Instant::now() < deadline && state::is_on() {
-        std::thread::sleep(Duration::from_micros(100));
+        cancel::sleep(Duration::from_micros(100));
     }
 }

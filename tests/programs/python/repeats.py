@@ -3,12 +3,13 @@ seen."""
 
 import gc
 import sys
+import types
 
-from witness import alloc, testify, use_device
+from witness import alloc, in_thread, testify, use_device
 
 use_device()
-ROUNDS = 30
-AGAIN = 6
+ROUNDS = 4
+AGAIN = 16
 
 
 def lines():
@@ -53,13 +54,25 @@ def deep_stacks():
             deep(depth, of_one)
 
 
-def code_that_comes_and_goes(round):
-    for number in range(4):
+def code_that_comes_and_goes():
+    for number in range(12):
         scope = {"alloc": alloc, "AGAIN": AGAIN}
-        source = "\n" * (number + round) + f"def made_{number}():\n for _ in range(AGAIN):\n  alloc(120)\n"
-        exec(compile(source, f"<made {round % 3}>", "exec"), scope)
-        scope[f"made_{number}"]()
+        source = "\n" * (number % 5) + f"def made_{number % 4}():\n for _ in range(AGAIN):\n  alloc(120)\n"
+        exec(compile(source, f"<made {number % 3}>", "exec"), scope)
+        scope[f"made_{number % 4}"]()
         del scope
+
+
+def base():
+    for _ in range(AGAIN):
+        alloc(125)
+
+
+def code_in_the_same_place():
+    for number in range(20):
+        code = base.__code__.replace(co_firstlineno=1000 * (1 + number % 7))
+        types.FunctionType(code, globals())()
+        del code
 
 
 def new_code():
@@ -119,16 +132,13 @@ def classes():
         kind().work()
 
 
+def rounds(work):
+    """Each in a thread of its own: where notes were in vain they are taken less and less."""
+    in_thread(lambda: [work() for _ in range(ROUNDS)]).join()
+
+
 sys.setrecursionlimit(2000)
 gc.disable()
-for round in range(ROUNDS):
-    lines()
-    outer_line()
-    code_that_comes_and_goes(round)
-    new_code()
-    generators()
-    at_once()
-    classes()
-for _ in range(2):
-    deep_stacks()
+for work in (lines, outer_line, code_that_comes_and_goes, code_in_the_same_place, new_code, generators, at_once, classes, deep_stacks):
+    rounds(work)
 testify()

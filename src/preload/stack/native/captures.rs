@@ -16,7 +16,7 @@ pub struct Captures {
     walk: walk::Latest,
 }
 
-// SAFETY: numbers, lists without items, `Repeats::No`, and no walk.
+// SAFETY: numbers, lists without items, and no walk.
 unsafe impl Zeroed for Captures {}
 
 impl Captures {
@@ -28,9 +28,12 @@ impl Captures {
         frames.reset(depth);
         #[cfg(target_arch = "x86_64")]
         let notes = {
-            let is_noted = self.repeats == Repeats::Yes;
+            let is_noted = self.repeats.are_worth_notes();
             match walk::capture(unloads, frames, &mut self.walk, is_noted) {
-                Ok(walk::Found::Same) => return true,
+                Ok(walk::Found::Same) => {
+                    self.repeats.saved();
+                    return true;
+                }
                 Ok(walk::Found::Frames) => {}
                 Err(walk::NotUnderstood) => {
                     self.walk.forget();
@@ -49,8 +52,14 @@ impl Captures {
         self.latest = 1 - self.latest;
         let [one, other] = &self.stacks;
         let is_same = one[..] == other[..] && one.is_cut() == other.is_cut();
-        self.repeats = self.repeats.after(is_same, notes);
+        self.repeats.walked(is_same, notes);
         is_same
+    }
+
+    /// The thread ends.
+    pub fn forget(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        self.walk.end();
     }
 
     /// The latest.

@@ -61,7 +61,7 @@ thread_local! {
 
 /// The thread's end has come: its memory goes, and none is made any more.
 pub fn forget() {
-    MEMORY.with(Kept::forget);
+    MEMORY.with(|memory| memory.forget(|_| {}));
 }
 
 /// Runs `walk` with what the calling thread remembers.

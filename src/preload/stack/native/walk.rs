@@ -40,6 +40,11 @@ impl Latest {
         self.reads.clear();
     }
 
+    /// The thread ends.
+    pub fn end(&mut self) {
+        self.reads.forget();
+    }
+
     /// True if a walk is known.
     pub fn is_known(&self) -> bool {
         self.reads.are_whole()
@@ -116,13 +121,13 @@ pub enum Found {
 }
 
 /// Fills `to` with the frames of the calling thread, innermost first, without our own, if they may be others than at the
-/// latest walk. What the walk depends on is noted in `latest` if the stack `repeats`.
+/// latest walk. What the walk depends on is noted in `latest` if that is worth it.
 #[inline(never)]
 pub fn capture(
     unloads: u32,
     to: &mut Frames,
     latest: &mut Latest,
-    repeats: bool,
+    is_noted: bool,
 ) -> Result<Found, NotUnderstood> {
     let (pc, stack, frame): (u64, u64, u64);
     // SAFETY: reads three registers; nothing is changed.
@@ -152,10 +157,11 @@ pub fn capture(
         to,
         notes: (),
     };
-    if repeats && bounds::is_own(start.stack) {
+    if is_noted && bounds::is_own(start.stack) {
         latest.start = start;
         latest.is_frame_used = false;
         latest.unloads = unloads;
+        latest.reads.begin();
         walk.noting(latest).without_memory(unloads)?;
         latest.reads.end();
         return Ok(Found::Frames);

@@ -78,7 +78,7 @@ struct Work {
     words: Latest,
 }
 
-// SAFETY: numbers, lists without items, `Repeats::No`, and no walk's reads.
+// SAFETY: numbers, lists without items, and no walk's reads.
 unsafe impl Zeroed for Captures {}
 
 /// What the latest stack depends on.
@@ -113,10 +113,14 @@ impl Captures {
             let mut interpreters = find::interpreters(generation);
             let first = interpreters.next();
             if first.is_some_and(|first| self.unchanged.is_the_same(first)) {
+                self.repeats.saved();
                 return true;
             }
             self.unchanged.reads.clear();
-            let mut notes = (self.repeats == Repeats::Yes).then_some(&mut self.unchanged);
+            let mut notes = self
+                .repeats
+                .are_worth_notes()
+                .then_some(&mut self.unchanged);
             is_noted = notes.is_some();
             for interpreter in first.into_iter().chain(interpreters) {
                 take(recorder, interpreter, &mut self.work, to, notes.take());
@@ -129,8 +133,13 @@ impl Captures {
         let [one, other] = &self.stacks;
         let is_same = one.is(other);
         let notes = is_noted.then(|| self.unchanged.reads.are_whole());
-        self.repeats = self.repeats.after(is_same, notes);
+        self.repeats.walked(is_same, notes);
         is_same
+    }
+
+    /// The thread ends.
+    pub fn forget(&mut self) {
+        self.unchanged.reads.forget();
     }
 
     /// The latest.
@@ -175,6 +184,7 @@ fn take(
     if let Some(unchanged) = &mut notes {
         unchanged.interpreter = std::ptr::from_ref(interpreter).addr();
         unchanged.thread = thread;
+        unchanged.reads.begin();
         let noted = Noted::new(&mut unchanged.reads);
         if walk.run(layout, thread, types.code, &noted).is_err() {
             unchanged.reads.spoil();
