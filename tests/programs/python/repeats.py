@@ -8,7 +8,7 @@ import types
 from witness import alloc, in_thread, testify, use_device
 
 use_device()
-ROUNDS = 4
+ROUNDS = 2
 AGAIN = 16
 
 
