@@ -82,7 +82,9 @@ fn key(layout: &Layout, seen: &Seen, memory: impl Memory) -> Option<Key> {
         digest: 0,
     };
     key.digest = match version(layout, seen, memory) {
-        // No two code objects have the same, unless there have been 2^32.
+        // No two code objects of an interpreter have the same, unless there have been 2^32. (From 3.13 on a process that ends its
+        // interpreter and begins another counts from 1 again: were each object to lie where another lay, names would be the old ones.
+        // With Python's own allocators that was not to be had in 400 beginnings.)
         Some(version) => version,
         None => {
             let first = memory.int(code + layout.code_first_line)? as u32;
