@@ -67,7 +67,11 @@ fn look(process: &Process) -> Result<Found, String> {
     const LOOKS: u32 = 10;
     for _ in 1..LOOKS {
         let found = ask::find(process)?;
-        if !matches!(found, Found::Nothing) || process::is_recorded(process.pid) {
+        // Never looked for twice: it may have ended since.
+        if !matches!(found, Found::Nothing) {
+            return Ok(found);
+        }
+        if process::is_recorded(process.pid) {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -106,6 +110,8 @@ fn tell(
 /// Why a process has no trace.
 fn without_trace(process: &Process) -> Result<u8, String> {
     let pid = process.pid;
+    // It may have ended since it was found.
+    Process::find(pid)?;
     if !process.has_library()? {
         return Err(format!(
             "process {pid} does not run under oomhook: start it by `oomhook run -- CMD`, or with the lines of `oomhook env`"

@@ -32,6 +32,7 @@ impl<T: Copy, const N: usize> Room<T, N> {
     }
 
     /// Most items that it takes.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
     pub fn limit(&self) -> usize {
         self.limit
