@@ -59,7 +59,7 @@ const WAYS: [(&str, Take); 7] = [
 ];
 
 thread_local! {
-    static LATEST: Kept<walk::Latest> = const { Kept::new() };
+    static LATEST: Kept<walk::Unchanged> = const { Kept::new() };
 }
 
 #[inline]

@@ -4,10 +4,10 @@
 mod support;
 
 use serde_json::{Value, json};
+use support::ledger::{TOTAL, closed};
 use support::{Bench, MIB, Ran};
 
 const GIB: u64 = 1 << 30;
-const TOTAL: u64 = 16 * GIB;
 /// Two processes on the first device, one on the second.
 const NEIGHBOURS: (&str, &str) = (
     "OOMHOOK_SIM_NEIGHBOURS",
@@ -36,21 +36,6 @@ fn text(part: &str, settings: &[(&str, &str)]) -> String {
 /// A text without its line breaks.
 fn in_one(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The lines of an account as (name, bytes); all of them make the total.
-#[track_caller]
-fn closed(lines: &Value) -> Vec<(&str, u64)> {
-    let lines = lines.as_array().expect("lines").iter();
-    let lines: Vec<_> = lines
-        .map(|line| {
-            let name = line["name"].as_str().expect("a name");
-            (name, line["bytes"].as_u64().expect("a number"))
-        })
-        .collect();
-    let sum: u64 = lines.iter().map(|line| line.1).sum();
-    assert_eq!(sum, TOTAL, "{lines:?}");
-    lines
 }
 
 /// Asserts what the accounts of the first device say at the peak, at the failure and at the exit: the memory of this

@@ -106,6 +106,7 @@ pub unsafe fn offer(environment: *const *const c_char) {
     }
 }
 
+// SAFETY: the variable of <unistd.h>.
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }

@@ -1,5 +1,5 @@
-"""What the library costs on a real GPU: the same programs without it, with stacks off and with native stacks, in turn,
-five rounds; medians, and ratios to the runs without it. Not a test.
+"""What the library costs on a real GPU: the same programs without it, with stacks off and with native stacks, in turn;
+medians of some rounds (of what is a best already the lowest), and ratios to the runs without it. Not a test.
 
     OOMHOOK_ARTEFACTS=folder python3 tests/gpu/measure.py [tensors [loop | steps]]
 """
@@ -51,8 +51,8 @@ def compare(command, rounds, folder, modes=MODES):
             figures[mode].append(run(command, settings, mode, folder))
     for name in figures["without"][0]:
         # Of the best of each run the best: a machine that is shared runs at half its speed now and then.
-        middle = min if name.startswith("best") else statistics.median
-        medians = {mode: middle(one[name] for one in runs) for mode, runs in figures.items()}
+        pick = min if name.startswith("best") else statistics.median
+        medians = {mode: pick(one[name] for one in runs) for mode, runs in figures.items()}
         base = medians["without"]
         shown = "  ".join(f"{mode} {value:10.1f} ({value / base:.2f}x)" for mode, value in medians.items())
         print(f"{name:28} {shown}", flush=True)

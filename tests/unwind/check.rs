@@ -32,7 +32,7 @@ use std::ffi::c_long;
 
 /// What a thread keeps from check to check, as it does from capture to capture.
 struct State {
-    latest: walk::Latest,
+    latest: walk::Unchanged,
     frames: Frames,
 }
 

@@ -10,17 +10,17 @@ use std::collections::VecDeque;
 pub struct Height {
     /// The device; `None` for memory whose device is not known.
     pub device: Option<u8>,
-    /// Device bytes when it began, at most, and when it ended.
+    /// Device bytes when it began.
     pub begin: u64,
     /// Most device bytes.
     pub peak: u64,
     /// Device bytes when it ended.
     pub end: u64,
-    /// The same of what the cache had handed out.
+    /// Bytes that the cache had handed out when it began.
     pub tensors_begin: u64,
-    /// Most bytes handed out.
+    /// Most bytes that it had handed out.
     pub tensors_peak: u64,
-    /// Bytes handed out when it ended.
+    /// Bytes that it had handed out when it ended.
     pub tensors_end: u64,
 }
 

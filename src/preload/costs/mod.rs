@@ -138,7 +138,8 @@ impl Measure {
     /// Once the call is recorded.
     pub fn end(self, call: &Call) {
         let device = self.place.device;
-        // Where the use is as it was, nobody has taken anything.
+        // Where the use is as it was, most likely nobody has taken anything. (Or others have given back just as much: the bytes are
+        // found by the next look all the same, and go to such calls as have been named.)
         if let Some(bytes) = self.disturbed.filter(|bytes| *bytes != 0) {
             not_measured(call, self.kind, device, bytes);
         }

@@ -22,7 +22,7 @@ pub mod virtual_memory;
 use super::cancel::NoCancel;
 use super::costs::Measure;
 use super::costs::traffic::{Passage, Scope};
-use super::guard::{self, Busy, NO_ROW, Thread};
+use super::guard::{self, NO_ROW, Thread};
 use super::hooks::RowId;
 use super::hooks::abi::{Code, OUT_OF_MEMORY, SUCCESS};
 use super::pretend::{self, Ask, Claim};
@@ -165,37 +165,21 @@ impl Drop for Errno {
     }
 }
 
-/// Our own work around a call: marked as busy, `errno` kept, and no panic gets out.
-fn at_work(work: impl FnOnce()) {
-    let Some(_busy) = Busy::enter() else { return };
-    let _errno = Errno::keep();
-    let _whole = NoCancel::begin();
-    if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
-        give_up();
-    }
-}
-
-/// What a framework or the program tells on its way, outside any call of CUDA: recorded as carefully as a call is, if the
-/// process is recorded. It comes so often that each step counts: nothing in `work` is a cancellation point but what waits, and
-/// that sees to itself.
+/// Our own work: marked as busy, `errno` kept, and no panic gets out.
 #[inline]
-pub fn on_the_way(thread: &Thread, work: impl FnOnce(&'static Recorder)) {
+fn busy_with(thread: &Thread, work: impl FnOnce()) {
     struct Leave<'a>(&'a Thread);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             self.0.busy.set(false);
         }
     }
-    if thread.busy.get() {
+    if thread.busy.replace(true) {
         return;
     }
-    let Some(recorder) = state::recorder() else {
-        return;
-    };
-    thread.busy.set(true);
     let _leave = Leave(thread);
     let _errno = Errno::keep();
-    if std::panic::catch_unwind(AssertUnwindSafe(|| work(recorder))).is_err() {
+    if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         give_up();
     }
 }
@@ -203,6 +187,28 @@ pub fn on_the_way(thread: &Thread, work: impl FnOnce(&'static Recorder)) {
 #[cold]
 fn give_up() {
     state::switch_off("an error inside oomhook; recording stops here, the program goes on");
+}
+
+/// Our own work around a call, which may ask the driver: it is not cancelled either.
+fn at_work(work: impl FnOnce()) {
+    guard::with(|thread| {
+        busy_with(thread, || {
+            let _whole = NoCancel::begin();
+            work();
+        });
+    });
+}
+
+/// What a framework or the program tells on its way, outside any call of CUDA, if the process is recorded. It comes so often that
+/// each step counts: nothing in `work` is a cancellation point (what waits, sleeps by `cancel::sleep`).
+#[inline]
+pub fn on_the_way(thread: &Thread, work: impl FnOnce(&'static Recorder)) {
+    if thread.busy.get() {
+        return;
+    }
+    if let Some(recorder) = state::recorder() {
+        busy_with(thread, || work(recorder));
+    }
 }
 
 /// Around a driver function.

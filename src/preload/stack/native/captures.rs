@@ -13,7 +13,7 @@ pub struct Captures {
     latest: usize,
     repeats: Repeats,
     #[cfg(target_arch = "x86_64")]
-    walk: walk::Latest,
+    unchanged: walk::Unchanged,
 }
 
 // SAFETY: numbers, lists without items, and no walk.
@@ -29,19 +29,19 @@ impl Captures {
         #[cfg(target_arch = "x86_64")]
         let notes = {
             let is_noted = self.repeats.are_worth_notes();
-            match walk::capture(unloads, frames, &mut self.walk, is_noted) {
+            match walk::capture(unloads, frames, &mut self.unchanged, is_noted) {
                 Ok(walk::Found::Same) => {
                     self.repeats.saved();
                     return true;
                 }
                 Ok(walk::Found::Frames) => {}
                 Err(walk::NotUnderstood) => {
-                    self.walk.forget();
+                    self.unchanged.forget();
                     frames.clear();
                     libgcc::capture(frames);
                 }
             }
-            is_noted.then(|| self.walk.is_known())
+            is_noted.then(|| self.unchanged.is_known())
         };
         #[cfg(not(target_arch = "x86_64"))]
         let notes = {
@@ -59,7 +59,7 @@ impl Captures {
     /// The thread ends.
     pub fn forget(&mut self) {
         #[cfg(target_arch = "x86_64")]
-        self.walk.end();
+        self.unchanged.end();
     }
 
     /// The latest.

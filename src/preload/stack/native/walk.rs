@@ -22,8 +22,8 @@ const MOST_OWN: usize = 32;
 /// The reads of a walk: two for each frame.
 const MOST_READS: usize = 2 * (MOST_FRAMES + MOST_OWN);
 
-/// What a walk depends on: where it starts, and what it reads.
-pub struct Latest {
+/// What the latest walk depends on: where it starts, and what it reads.
+pub struct Unchanged {
     start: Registers,
     /// The frame pointer at the start leads somewhere. (Most functions keep any value there.)
     is_frame_used: bool,
@@ -32,9 +32,9 @@ pub struct Latest {
 }
 
 // SAFETY: numbers, and no walk's reads.
-unsafe impl Zeroed for Latest {}
+unsafe impl Zeroed for Unchanged {}
 
-impl Latest {
+impl Unchanged {
     /// No walk is known any more.
     pub fn forget(&mut self) {
         self.reads.clear();
@@ -85,14 +85,14 @@ impl Notes for () {
 }
 
 struct Noted<'a> {
-    latest: &'a mut Latest,
+    unchanged: &'a mut Unchanged,
     /// Where the frame pointer was found; `None` as long as it is the start's.
     frame: Option<(u64, u64)>,
 }
 
 impl Notes for Noted<'_> {
     fn read(&mut self, at: u64, value: u64) {
-        self.latest.reads.note(at, 8, value);
+        self.unchanged.reads.note(at, 8, value);
     }
 
     fn saved(&mut self, at: u64, value: u64) {
@@ -101,13 +101,13 @@ impl Notes for Noted<'_> {
 
     fn uses_frame(&mut self) {
         match self.frame {
-            Some((at, value)) => self.latest.reads.note(at, 8, value),
-            None => self.latest.is_frame_used = true,
+            Some((at, value)) => self.unchanged.reads.note(at, 8, value),
+            None => self.unchanged.is_frame_used = true,
         }
     }
 
     fn spoil(&mut self) {
-        self.latest.reads.spoil();
+        self.unchanged.reads.spoil();
     }
 }
 
@@ -121,12 +121,12 @@ pub enum Found {
 }
 
 /// Fills `to` with the frames of the calling thread, innermost first, without our own, if they may be others than at the
-/// latest walk. What the walk depends on is noted in `latest` if that is worth it.
+/// latest walk. What the walk depends on is noted in `unchanged` if that is worth it.
 #[inline(never)]
 pub fn capture(
     unloads: u32,
     to: &mut Frames,
-    latest: &mut Latest,
+    unchanged: &mut Unchanged,
     is_noted: bool,
 ) -> Result<Found, NotUnderstood> {
     let (pc, stack, frame): (u64, u64, u64);
@@ -144,10 +144,10 @@ pub fn capture(
     }
     let start = Registers { pc, stack, frame };
     // (Noted are walks within the thread's own stack alone, which stays.)
-    if latest.is(start, unloads) {
+    if unchanged.is(start, unloads) {
         return Ok(Found::Same);
     }
-    latest.forget();
+    unchanged.forget();
     let bounds = bounds::of(start.stack).ok_or(NotUnderstood)?;
     let mut walk = Walk {
         at: start,
@@ -158,12 +158,12 @@ pub fn capture(
         notes: (),
     };
     if is_noted && bounds::is_own(start.stack) {
-        latest.start = start;
-        latest.is_frame_used = false;
-        latest.unloads = unloads;
-        latest.reads.begin();
-        walk.noting(latest).without_memory(unloads)?;
-        latest.reads.end();
+        unchanged.start = start;
+        unchanged.is_frame_used = false;
+        unchanged.unloads = unloads;
+        unchanged.reads.begin();
+        walk.noting(unchanged).without_memory(unloads)?;
+        unchanged.reads.end();
         return Ok(Found::Frames);
     }
     remembered::with(|memory| match memory {
@@ -217,7 +217,7 @@ enum Step {
 
 impl<'a> Walk<'a, ()> {
     /// The same walk, taking down what it reads.
-    fn noting(self, latest: &'a mut Latest) -> Walk<'a, Noted<'a>> {
+    fn noting(self, unchanged: &'a mut Unchanged) -> Walk<'a, Noted<'a>> {
         Walk {
             at: self.at,
             behind: self.behind,
@@ -225,7 +225,7 @@ impl<'a> Walk<'a, ()> {
             own: self.own,
             to: self.to,
             notes: Noted {
-                latest,
+                unchanged,
                 frame: None,
             },
         }

@@ -75,7 +75,7 @@ pub struct Captures {
 /// What makes frames.
 struct Work {
     walk: Walk,
-    words: Latest,
+    latest: Latest,
 }
 
 // SAFETY: numbers, lists without items, and no walk's reads.
@@ -129,6 +129,10 @@ impl Captures {
                 }
             }
         }
+        if to.frames.is_empty() {
+            // Another interpreter may have frames the next time, or this one may have begun anew.
+            self.unchanged.reads.clear();
+        }
         self.latest = 1 - self.latest;
         let [one, other] = &self.stacks;
         let is_same = one.is(other);
@@ -172,10 +176,7 @@ fn take(
         frames: kept,
         evaluation,
     } = to;
-    let Work {
-        walk,
-        words: latest,
-    } = work;
+    let Work { walk, latest } = work;
     walk.reset();
     latest.of_thread(thread);
     let types = &interpreter.types;
@@ -217,9 +218,7 @@ fn take(
         for frame in inner.iter().chain(outer) {
             code::tell_apart(layout, frame, &noted);
         }
-        if !inner.is_empty() {
-            unchanged.reads.end();
-        }
+        unchanged.reads.end();
     }
     let word = |frame| code::word(recorder, layout, types, frame);
     for (frame, distance) in inner.iter().zip((0..inner.len()).rev()) {
