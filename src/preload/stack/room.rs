@@ -44,6 +44,12 @@ impl<T: Copy, const N: usize> Room<T, N> {
         self.is_cut
     }
 
+    /// Something is left out.
+    #[cfg(target_arch = "x86_64")]
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// Adds an item; false if there is no more room.
     #[inline]
     pub fn push(&mut self, item: T) -> bool {

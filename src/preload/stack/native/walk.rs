@@ -16,8 +16,8 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotUnderstood;
 
-/// Most frames that are passed without being kept: our own, below a hook.
-const MOST_OWN: usize = 32;
+/// Most frames that are passed without being kept: our own, below a hook. (Built without optimisation there are some thirty-five.)
+const MOST_OWN: usize = 64;
 
 /// The reads of a walk: two for each frame.
 const MOST_READS: usize = 2 * (MOST_FRAMES + MOST_OWN);
@@ -268,14 +268,16 @@ impl<N: Notes> Walk<'_, N> {
     fn without_memory(&mut self, unloads: u32) -> Result<(), NotUnderstood> {
         for _ in 0..self.to.limit() + MOST_OWN {
             if !self.keep() || matches!(self.step(unloads)?, Step::End) {
-                break;
+                return Ok(());
             }
         }
+        self.to.cut();
         Ok(())
     }
 
     fn with_memory(&mut self, memory: &mut Memory, unloads: u32) -> Result<(), NotUnderstood> {
         let mut position = memory.begin(unloads);
+        let mut is_over = false;
         for _ in 0..self.to.limit() + MOST_OWN {
             let is_call = self.behind == 1;
             if is_call && memory.find(&mut position, self.at) {
@@ -289,6 +291,7 @@ impl<N: Notes> Walk<'_, N> {
                 continue;
             }
             if !self.keep() {
+                is_over = true;
                 break;
             }
             // Where a signal came the rule is another one than behind a call: such a frame is never found again.
@@ -300,9 +303,13 @@ impl<N: Notes> Walk<'_, N> {
                 Step::Caller(saved) => memory.add(frame, saved),
                 Step::End => {
                     memory.add(frame, Saved::INVOLVED);
+                    is_over = true;
                     break;
                 }
             }
+        }
+        if !is_over {
+            self.to.cut();
         }
         memory.end(0);
         Ok(())
